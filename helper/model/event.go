@@ -91,6 +91,7 @@ type Event struct {
 	Proc   ProcID        `json:"proc,omitzero"`
 	Status int           `json:"status,omitempty"`
 	Action uint64        `json:"action,omitempty"`
+	Do     Primitive     `json:"do,omitempty"` // of the action that was done or failed
 	Took   time.Duration `json:"took,omitempty"`
 	Order  *Order        `json:"order,omitempty"`
 	Text   string        `json:"text,omitempty"`

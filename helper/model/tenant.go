@@ -1,6 +1,10 @@
 package model
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // TenantID names one incarnation of a tenant on this node: "JOB@N" for a
 // job's part of the node, "JOB.STEP@N" for a step that is a tenant of its own,
@@ -144,4 +148,14 @@ func (t *Tenant) Idle(now time.Duration) time.Duration {
 		return 0
 	}
 	return now - t.BusyAt
+}
+
+// Clone copies the tenant so that the copy shares nothing that changes.
+func (t *Tenant) Clone() Tenant {
+	c := *t
+	c.Steps = slices.Clone(t.Steps)
+	c.Workers = slices.Clone(t.Workers)
+	c.Use = maps.Clone(t.Use)
+	c.Peak = maps.Clone(t.Peak)
+	return c
 }

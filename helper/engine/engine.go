@@ -1,0 +1,212 @@
+// Package engine turns samples into actions. One goroutine owns a node's
+// state; everything that touches the world lies behind three interfaces, so
+// that gimbald, gimbal run and gimbal simulate run the same engine.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
+
+// Source tells what is new. Sample must not block: what takes long is read
+// elsewhere and handed over when it is there.
+type Source interface {
+	Sample(now time.Duration) model.Sample
+}
+
+// Actuator carries out actions. Do only starts an action; how it ended comes
+// back as an EvDone or EvFailed event in a later sample. The tenant is as it
+// was when the action was chosen and may be read until Do returns.
+type Actuator interface {
+	Do(a model.Action, t *model.Tenant)
+}
+
+// Journal keeps what happened and what was decided, in order.
+type Journal interface {
+	Append(r model.Record) error
+}
+
+// Decider chooses actions. It never changes the node. next is when it wants
+// to be asked again at the latest, zero for "only when something happens".
+type Decider interface {
+	Decide(n *model.Node, now time.Duration) (actions []model.Action, next time.Duration)
+}
+
+// OpTimeout is after how long an operation without an outcome counts as
+// failed. Actuators bound their own work far below this: it is the net under
+// an actuator that hangs.
+const OpTimeout = 30 * time.Second
+
+// Engine holds one node. It is not safe for concurrent use.
+type Engine struct {
+	Node    *model.Node
+	source  Source
+	act     Actuator
+	journal Journal
+	decider Decider
+	wall    func() time.Time
+	lastID  uint64
+	report  func(error)
+}
+
+// Parts are what an engine is made of.
+type Parts struct {
+	Source   Source
+	Actuator Actuator
+	Journal  Journal
+	Decider  Decider
+	Wall     func() time.Time // the wall clock, for records only
+	FirstID  uint64           // action ids start above it; a restarted daemon never uses one again
+	Report   func(error)      // told of what went wrong inside a step; may be nil
+}
+
+// New makes an engine over a node's state.
+func New(node *model.Node, p Parts) *Engine {
+	if p.Report == nil {
+		p.Report = func(error) {}
+	}
+	return &Engine{Node: node, source: p.Source, act: p.Actuator, journal: p.Journal,
+		decider: p.Decider, wall: p.Wall, lastID: p.FirstID, report: p.Report}
+}
+
+// SetDecider puts another decider in force, for a reload of the policies.
+func (e *Engine) SetDecider(d Decider) { e.decider = d }
+
+// Step does one turn: take in what is new, decide, write down, act. It returns
+// when it wants to run again at the latest; something new may call it sooner.
+func (e *Engine) Step(now time.Duration) (next time.Duration) {
+	e.Node.Advance(now)
+	now = e.Node.Now()
+	s := e.source.Sample(now)
+	e.Node.Look(s, now)
+	for _, ev := range s.Events {
+		e.take(ev, now)
+	}
+	next = e.expire(now)
+	actions, at := e.decider.Decide(e.Node, now)
+	for _, a := range actions {
+		if err := e.start(a, now); err != nil {
+			e.report(err)
+		}
+	}
+	return earlier(next, at)
+}
+
+// earlier is the sooner of two times, where zero means never.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// take applies one event and writes it down with what became of the tenant.
+func (e *Engine) take(ev model.Event, now time.Duration) {
+	if e.late(ev) {
+		return
+	}
+	t, err := e.Node.Apply(ev, now)
+	if err != nil {
+		e.report(fmt.Errorf("apply event %s: %w", ev.Kind, err))
+	}
+	if err := e.append(model.Record{At: now, Event: &ev, Tenant: t}); err != nil {
+		e.report(err)
+	}
+}
+
+// late tells whether the event is the success of a stop that was given up
+// before it came. What was stopped is then continued at once: nothing may
+// stay stopped that counts as running.
+func (e *Engine) late(ev model.Event) bool {
+	if ev.Kind != model.EvDone || !stops(ev.Do) {
+		return false
+	}
+	t := e.Node.Tenant(ev.Tenant)
+	if t == nil || t.Action == ev.Action || !t.State.Computes() {
+		return false
+	}
+	e.undo(t)
+	return true
+}
+
+func (e *Engine) undo(t *model.Tenant) {
+	e.lastID++
+	e.act.Do(model.Action{ID: e.lastID, Do: model.PrimResume, Tenant: t.ID,
+		Why: model.Reason{Code: "rollback", Text: "the stop was given up"}}, t)
+}
+
+// expire fails what has had no outcome for too long, and says when to look
+// again.
+func (e *Engine) expire(now time.Duration) (next time.Duration) {
+	for _, t := range e.Node.Tenants {
+		if !t.State.Transient() || t.Action == 0 {
+			continue
+		}
+		due := t.Since + OpTimeout
+		if now < due {
+			next = earlier(next, due)
+			continue
+		}
+		stop := t.State == model.Holding || t.State == model.Pausing || t.State == model.Swapping
+		e.take(model.Event{Kind: model.EvFailed, At: now, Tenant: t.ID, Action: t.Action,
+			Text: fmt.Sprintf("%s: no outcome within %s", t.State, OpTimeout)}, now)
+		if stop {
+			e.undo(t)
+		}
+	}
+	return next
+}
+
+// start writes an action down, enters the state it leads to and hands it over.
+// An action that stops something is not started where it cannot be written
+// down: after a crash nobody would know of it.
+func (e *Engine) start(a model.Action, now time.Duration) error {
+	t := e.Node.Tenant(a.Tenant)
+	if t == nil {
+		return fmt.Errorf("%s of tenant %s: there is no such tenant", a.Do, a.Tenant)
+	}
+	trig, moves := a.Do.Trigger()
+	if moves {
+		if _, ok := model.Next(t.State, trig); !ok {
+			return fmt.Errorf("%s of tenant %s: not in the lifecycle while it is %s", a.Do, a.Tenant, t.State)
+		}
+	}
+	e.lastID++
+	a.ID = e.lastID
+	if err := e.append(model.Record{At: now, Action: &a}); err != nil && stops(a.Do) {
+		t.Retry = now + time.Second
+		return fmt.Errorf("%s of tenant %s not done, since it could not be written down: %w", a.Do, a.Tenant, err)
+	}
+	if moves {
+		if err := e.Node.Fire(t, trig, a.Why, now); err != nil {
+			return err
+		}
+	}
+	if t.State.Transient() && moves {
+		t.Action = a.ID
+	}
+	e.act.Do(a, t)
+	return nil
+}
+
+func stops(p model.Primitive) bool {
+	switch p {
+	case model.PrimHold, model.PrimPause, model.PrimSwap, model.PrimEvict:
+		return true
+	}
+	return false
+}
+
+// ErrJournal marks a failure of the journal.
+var ErrJournal = errors.New("journal")
+
+func (e *Engine) append(r model.Record) error {
+	r.Wall = e.wall()
+	if err := e.journal.Append(r); err != nil {
+		return fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package model
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const (
+	gpu0 = "GPU-0"
+	sec  = time.Second
+)
+
+func testNode() *Node {
+	n := NewNode()
+	n.Look(Sample{GPUs: &GPUReport{GPUs: []GPU{{UUID: gpu0, Minor: 0, Total: Known(16 * GiB), Reserved: Known(Bytes(0))}}}}, 0)
+	return n
+}
+
+func register(t *testing.T, n *Node, id TenantID, pid int, mem Reading[Bytes], parent TenantID, now time.Duration) *Tenant {
+	t.Helper()
+	tn, err := n.Apply(Event{Kind: EvRegistered, Tenant: id,
+		Reg:   &Registration{JobID: 1, StepID: 0, Proc: ProcID{PID: pid, Start: 1}},
+		Grant: &Grant{Terms: Terms{Class: Guaranteed, Weight: 1, Memory: mem}, GPUs: []string{gpu0}, Parent: parent}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tn
+}
+
+func TestClaimsAndRoom(t *testing.T) {
+	n := testNode()
+	job := register(t, n, "1@1", 10, Unknown[Bytes](), "", 0)
+	if err := n.Fire(job, DoRun, Reason{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, "free under a whole-GPU claim", n.Free(gpu0), 0)
+
+	step := register(t, n, "1.0@1", 11, Known(10*GiB), "1@1", 0)
+	wantBytes(t, "room of a step inside its job's claim", n.Room(step, gpu0), 16*GiB)
+	if err := n.Fire(step, DoRun, Reason{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	second := register(t, n, "1.1@1", 12, Known(10*GiB), "1@1", 0)
+	wantBytes(t, "room of the second step", n.Room(second, gpu0), 6*GiB)
+
+	other := register(t, n, "2@1", 13, Known(GiB), "", 0)
+	wantBytes(t, "room of another job", n.Room(other, gpu0), 0)
+}
+
+func TestUnknownIsNotZero(t *testing.T) {
+	n := testNode()
+	n.Foreign = map[string]Reading[Bytes]{gpu0: Unknown[Bytes]()}
+	if n.Free(gpu0).Known() {
+		t.Error("free memory is known although what strangers hold is not")
+	}
+	if n.Free("GPU-none").Known() {
+		t.Error("free memory of a GPU that is not there is known")
+	}
+}
+
+func TestUseOverTheClaimCounts(t *testing.T) {
+	n := testNode()
+	a := register(t, n, "1@1", 10, Known(4*GiB), "", 0)
+	if err := n.Fire(a, DoRun, Reason{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.Look(Sample{Tenants: []TenantSample{{Tenant: a.ID, Procs: 1, Use: map[string]Usage{gpu0: {Procs: 1, Memory: Known(9 * GiB)}}}}}, sec)
+	wantBytes(t, "free", n.Free(gpu0), 7*GiB)
+	if a.Over != sec || a.Peak[gpu0] != 9*GiB || !a.OnGPU {
+		t.Errorf("over since %s, peak %s, on GPU %t", a.Over, a.Peak[gpu0], a.OnGPU)
+	}
+	n.Look(Sample{Tenants: []TenantSample{{Tenant: a.ID, Procs: 1, Use: map[string]Usage{gpu0: {Procs: 1, Memory: Unknown[Bytes]()}}}}}, 2*sec)
+	if a.Over != 0 {
+		t.Error("an unknown reading counts as over the limit")
+	}
+}
+
+func wantBytes(t *testing.T, what string, got Reading[Bytes], want Bytes) {
+	t.Helper()
+	if v, ok := got.Get(); !ok || v != want {
+		t.Errorf("%s: %s (known %t), want %s", what, v, ok, want)
+	}
+}
+
+func TestSettleAfterAnothersContinue(t *testing.T) {
+	n := testNode()
+	a := register(t, n, "1@1", 10, Known(GiB), "", 0)
+	for _, trig := range []Trigger{DoRun, DoPause} {
+		if err := n.Fire(a, trig, Reason{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Action = 7
+	apply(t, n, Event{Kind: EvDone, Tenant: a.ID, Action: 7}, sec)
+	if a.State != Paused || a.Tally.Pauses != 1 {
+		t.Fatalf("state %s after %d pauses", a.State, a.Tally.Pauses)
+	}
+	apply(t, n, Event{Kind: EvContinued, Tenant: a.ID, Text: "by slurm"}, 3*sec)
+	if a.State != Running || a.Settle <= 3*sec || a.Tally.Paused != 2*sec {
+		t.Errorf("state %s, settles until %s, paused for %s", a.State, a.Settle, a.Tally.Paused)
+	}
+}
+
+func TestStaleOutcomeChangesNothing(t *testing.T) {
+	n := testNode()
+	a := register(t, n, "1@1", 10, Known(GiB), "", 0)
+	for _, trig := range []Trigger{DoRun, DoPause} {
+		if err := n.Fire(a, trig, Reason{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Action = 8
+	apply(t, n, Event{Kind: EvDone, Tenant: a.ID, Action: 7}, sec)
+	if a.State != Pausing {
+		t.Errorf("the outcome of another action led to %s", a.State)
+	}
+}
+
+func apply(t *testing.T, n *Node, ev Event, now time.Duration) {
+	t.Helper()
+	n.Advance(now)
+	if _, err := n.Apply(ev, now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTallyAddsUp runs random histories: the times in all states together are
+// always the time since the registration.
+func TestTallyAddsUp(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := testNode()
+		a := register(t, n, "1@1", 10, Known(GiB), "", 0)
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			now += time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(rt, "dt"))
+			n.Advance(now)
+			trig := rapid.SampledFrom(Triggers()).Draw(rt, "trigger")
+			if trig == Ended {
+				continue
+			}
+			_ = n.Fire(a, trig, Reason{}, now) // what the table refuses changes nothing
+			sum := a.Tally.Held + a.Tally.Running + a.Tally.Paused + a.Tally.Swapped
+			if sum != now {
+				rt.Fatalf("held %s + running %s + paused %s + swapped %s = %s, but %s have passed",
+					a.Tally.Held, a.Tally.Running, a.Tally.Paused, a.Tally.Swapped, sum, now)
+			}
+		}
+	})
+}
+
+func TestRegisteredTwiceCountsOnce(t *testing.T) {
+	n := testNode()
+	register(t, n, "1@1", 10, Known(GiB), "", 0)
+	a := register(t, n, "1@1", 10, Known(GiB), "", sec)
+	if len(a.Workers) != 1 || a.Steps[0].Tasks != 1 {
+		t.Errorf("%d workers, %d tasks", len(a.Workers), a.Steps[0].Tasks)
+	}
+}
