@@ -1,0 +1,266 @@
+package slurmtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = time.Minute
+
+func TestBatchJob(t *testing.T) {
+	c := Start(t, Options{Env: []string{"SLURMTEST_WORD=two words"}})
+	if got := c.NodeState(t); got != "idle" {
+		t.Errorf("NodeState() = %q, want idle", got)
+	}
+	id := c.Sbatch(t, `echo "$SLURMTEST_WORD on $SLURMD_NODENAME"; exit 3`)
+	job := c.WaitDone(t, id, patience)
+	if job.State != "FAILED" || job.ExitCode != 3 {
+		t.Errorf("state %s, exit %d, want FAILED, 3", job.State, job.ExitCode)
+	}
+	if got, want := c.JobOutput(t, id), "two words on "+c.Nodes[0]+"\n"; got != want {
+		t.Errorf("JobOutput() = %q, want %q", got, want)
+	}
+	if got := c.DrainReason(t); got != "" {
+		t.Errorf("DrainReason() = %q, want none", got)
+	}
+	c.must(t, "scontrol", "update", "NodeName="+c.Nodes[0], "State=drain", "Reason=by the test")
+	if got := c.DrainReason(t); got != "by the test" {
+		t.Errorf("DrainReason() = %q, want %q", got, "by the test")
+	}
+}
+
+func TestShardsFillOneGPUThenTheNext(t *testing.T) {
+	c := Start(t, Options{Proctrack: "cgroup"})
+	const script = `echo $SLURM_JOB_GPUS $CUDA_VISIBLE_DEVICES; sleep 300`
+	first := c.Sbatch(t, script, "--gres=shard:4")
+	c.WaitState(t, first, patience, "RUNNING")
+	second := c.Sbatch(t, script, "--gres=shard:1")
+	c.WaitState(t, second, patience, "RUNNING")
+	for id, want := range map[int]string{first: "0 0\n", second: "1 1\n"} {
+		eventually(t, "output of the job", func() bool { return c.JobOutput(t, id) == want })
+	}
+	c.must(t, "scancel", strconv.Itoa(first))
+	if job := c.WaitDone(t, first, patience); job.State != "CANCELLED" {
+		t.Errorf("state %s, want CANCELLED", job.State)
+	}
+}
+
+func TestJobsOfAnotherUser(t *testing.T) {
+	c := Start(t, Options{})
+	id := c.Sbatch(t, "id -u", "--uid=65534", "--gid=65534")
+	result := c.RunAs(65534, 65534, "srun", "id", "-u")
+	if result.Exit != 0 || result.Stdout != "65534\n" {
+		t.Errorf("srun as nobody: %s", result)
+	}
+	c.WaitDone(t, id, patience)
+	if got := c.JobOutput(t, id); got != "65534\n" {
+		t.Errorf("sbatch --uid: %q, want 65534", got)
+	}
+}
+
+func TestSeveralNodes(t *testing.T) {
+	c := Start(t, Options{Nodes: 3, GPUs: -1})
+	result := c.Run("srun", "-N3", "printenv", "SLURMD_NODENAME")
+	names := strings.Fields(result.Stdout)
+	slices.Sort(names)
+	if len(c.Nodes) != 3 || !slices.Equal(names, c.Nodes) {
+		t.Errorf("nodes %q, srun on %s", c.Nodes, result)
+	}
+}
+
+func TestPlugstackIsReadByCommands(t *testing.T) {
+	c := Start(t, Options{Plugstack: "required /nonexistent/plugin.so"})
+	if result := c.Run("srun", "true"); result.Exit == 0 || !strings.Contains(result.Stderr, "plugin.so") {
+		t.Errorf("srun with a missing plugin: %s", result)
+	}
+}
+
+func TestTwoClustersAtOnceShareNothing(t *testing.T) {
+	Need(t)
+	clusters := make(chan *Cluster)
+	for range 2 {
+		go func() {
+			c, err := Up(t.Context(), "", Options{Proctrack: "cgroup"})
+			if err != nil {
+				t.Error(err)
+			}
+			clusters <- c
+		}()
+	}
+	a, b := <-clusters, <-clusters
+	for _, c := range []*Cluster{a, b} {
+		if c != nil {
+			t.Cleanup(func() { mustGoDown(t, c) })
+		}
+	}
+	if a == nil || b == nil {
+		return
+	}
+	if a.Nodes[0] == b.Nodes[0] {
+		t.Fatalf("both have the node %s", a.Nodes[0])
+	}
+	id := b.Sbatch(t, "sleep 300")
+	b.WaitState(t, id, patience, "RUNNING")
+	mustGoDown(t, a)
+	if job, err := b.Job(id); err != nil || job.State != "RUNNING" || b.NodeState(t) != "mixed" {
+		t.Errorf("after the other cluster's end: job %v, %v", job, err)
+	}
+}
+
+// A crash kills all daemons and leaves stopped tasks, a frozen cgroup and a
+// task that has left its session; up and down deal with them.
+func TestUpAfterACrash(t *testing.T) {
+	Need(t)
+	dir, err := os.MkdirTemp("", "slurm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := mustGoUp(t, dir, Options{Proctrack: "cgroup"})
+	id := c.Sbatch(t, "setsid sleep 300 & sleep 300")
+	c.WaitState(t, id, patience, "RUNNING")
+	var pids []int
+	eventually(t, "the script and its two children", func() bool {
+		pids = c.Pids(id)
+		return len(pids) == 3
+	})
+	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	frozen := freeze(c.Nodes[0])
+	for _, pid := range daemonPids(t, c) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	again := mustGoUp(t, dir, Options{})
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d of the job survived (frozen: %v)", pid, frozen)
+		}
+	}
+	if result := again.Run("srun", "true"); result.Exit != 0 {
+		t.Errorf("srun after the crash: %s", result)
+	}
+	mustGoDown(t, again)
+}
+
+func TestDownLeavesNothing(t *testing.T) {
+	c := Start(t, Options{Proctrack: "cgroup"})
+	id := c.Sbatch(t, "sleep 300")
+	c.WaitState(t, id, patience, "RUNNING")
+	var pids []int
+	eventually(t, "the script and its child", func() bool {
+		pids = c.Pids(id)
+		return len(pids) == 2
+	})
+	pids = append(pids, daemonPids(t, c)...)
+
+	mustGoDown(t, c)
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d is left", pid)
+		}
+	}
+	if err := c.Down(); err != nil {
+		t.Errorf("second Down: %v", err)
+	}
+}
+
+func TestUpSaysWhyItFailed(t *testing.T) {
+	Need(t)
+	c, err := Up(t.Context(), "", Options{ConfExtra: []string{"SelectType=select/nonsense"}})
+	if err == nil {
+		mustGoDown(t, c)
+		t.Fatal("a broken slurm.conf was accepted")
+	}
+	if !strings.Contains(err.Error(), "select/nonsense") {
+		t.Errorf("the message does not name the cause: %v", err)
+	}
+}
+
+func mustGoUp(t *testing.T, dir string, opts Options) *Cluster {
+	t.Helper()
+	c, err := Up(t.Context(), dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mustGoDown(t, c) })
+	return c
+}
+
+// mustGoDown takes the cluster down and looks for what it left.
+func mustGoDown(t *testing.T, c *Cluster) {
+	t.Helper()
+	if err := c.Down(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(c.Dir); len(left) > 0 {
+		t.Errorf("files left: %v, %v", left, err)
+	}
+	prefix := strings.TrimSuffix(c.Nodes[0], "n0")
+	for _, pattern := range []string{"/sys/fs/cgroup/*/slurm_%sn*", "/sys/fs/cgroup/*/slurm-node.%s"} {
+		if left, _ := filepath.Glob(fmt.Sprintf(pattern, prefix)); len(left) > 0 {
+			t.Errorf("cgroups left: %v", left)
+		}
+	}
+}
+
+// daemonPids reads the pid files of munged, slurmctld and slurmd.
+func daemonPids(t *testing.T, c *Cluster) []int {
+	t.Helper()
+	var pids []int
+	for _, name := range append([]string{"munged", "slurmctld"}, c.Nodes...) {
+		text, err := os.ReadFile(filepath.Join(c.Dir, "run", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.Fields(string(text))[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// freeze freezes the steps of a node where there is the v1 freezer.
+func freeze(node string) bool {
+	states, _ := filepath.Glob("/sys/fs/cgroup/freezer/slurm_" + node + "/uid_*/job_*/step_*/freezer.state")
+	for _, state := range states {
+		if err := os.WriteFile(state, []byte("FROZEN"), 0); err != nil {
+			return false
+		}
+	}
+	return len(states) > 0
+}
+
+// alive says whether the process exists and is no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+func eventually(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !reached(); time.Sleep(pollEvery) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
