@@ -1,0 +1,56 @@
+// Package baseline holds the policies that others have published, to compare
+// with: each under a name of its own, none of them run on a node.
+package baseline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/sim"
+)
+
+// entry is a baseline by name.
+type entry struct {
+	name, about string
+	make        func() sim.Scheduler
+}
+
+// entries is every baseline, in the order in which they are shown.
+func entries() []entry {
+	return []entry{
+		{"srtf", "shortest remaining time first, preemptive", func() sim.Scheduler { return newRepack(remainingTime) }},
+		{"srsf", "shortest remaining GPU time first, preemptive", func() sim.Scheduler { return newRepack(remainingGPUTime) }},
+		{"las", "least attained service in queues (Tiresias)", func() sim.Scheduler { return &las{} }},
+		{"antman", "guaranteed jobs, and opportunistic ones in their gaps (AntMan, approximate)", func() sim.Scheduler { return &antman{} }},
+	}
+}
+
+// New is a baseline by name. It keeps the state of one run.
+func New(name string) (sim.Scheduler, error) {
+	for _, e := range entries() {
+		if e.name == name {
+			return e.make(), nil
+		}
+	}
+	return nil, fmt.Errorf("no policy is called %q; there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Names is the name of every baseline.
+func Names() []string {
+	var names []string
+	for _, e := range entries() {
+		names = append(names, e.name)
+	}
+	return names
+}
+
+// About says in a few words what a baseline does, or "" where there is none of
+// that name.
+func About(name string) string {
+	for _, e := range entries() {
+		if e.name == name {
+			return e.about
+		}
+	}
+	return ""
+}

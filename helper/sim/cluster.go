@@ -1,0 +1,167 @@
+package sim
+
+import "fmt"
+
+// Share is a number of GPUs on one node.
+type Share struct{ Node, GPUs int }
+
+// Cluster keeps how many GPUs are free on each node. It places as Slurm does
+// with whole GPUs: a job that fits in one node goes to the first node with
+// room; a larger one takes the first nodes that are wholly free, and what is
+// left over goes to the first further node with room for it.
+type Cluster struct {
+	PerNode int // GPUs on each node
+	free    *MaxTree
+	idle    int // wholly free nodes
+	used    int // GPUs in use
+}
+
+// NewCluster is a cluster of equal nodes, all of it free.
+func NewCluster(nodes, perNode int) (*Cluster, error) {
+	if nodes < 1 || perNode < 1 {
+		return nil, fmt.Errorf("a cluster of %d nodes with %d GPUs each: both must be at least 1", nodes, perNode)
+	}
+	c := &Cluster{PerNode: perNode, free: NewMaxTree(nodes)}
+	c.Reset()
+	return c, nil
+}
+
+// Nodes is the number of nodes.
+func (c *Cluster) Nodes() int { return c.free.Len() }
+
+// GPUs is the number of GPUs of the whole cluster.
+func (c *Cluster) GPUs() int { return c.Nodes() * c.PerNode }
+
+// Used is the number of GPUs that are taken.
+func (c *Cluster) Used() int { return c.used }
+
+// FreeOn is the number of free GPUs on a node.
+func (c *Cluster) FreeOn(node int) int { return int(c.free.At(node)) }
+
+// Reset frees every GPU.
+func (c *Cluster) Reset() {
+	c.free.Fill(float64(c.PerNode))
+	c.idle, c.used = c.Nodes(), 0
+}
+
+// Holds says whether the job would fit in the cluster if it were empty.
+func (c *Cluster) Holds(j *Job) bool {
+	if j.GPUs > c.GPUs() || j.Nodes > c.Nodes() {
+		return false
+	}
+	return !spreads(j) || perAskedNode(j) <= c.PerNode
+}
+
+// spreads says whether the job asked for more nodes than it needs.
+func spreads(j *Job) bool { return j.Nodes > 1 && j.GPUs >= j.Nodes }
+
+// perAskedNode is how many GPUs the job wants on the fullest of its nodes.
+func perAskedNode(j *Job) int { return (j.GPUs + j.Nodes - 1) / j.Nodes }
+
+// Place takes GPUs for a job and appends where to into. It returns nil, and
+// takes nothing, where the job does not fit.
+func (c *Cluster) Place(j *Job, into []Share) []Share {
+	n := j.GPUs
+	if n > c.GPUs()-c.used {
+		return nil
+	}
+	switch {
+	case spreads(j):
+		return c.placeSpread(j, into)
+	case n > c.PerNode:
+		return c.placeWide(n, into)
+	}
+	node := c.free.First(0, float64(n))
+	if node < 0 {
+		return nil
+	}
+	c.take(node, n)
+	return append(into, Share{node, n})
+}
+
+// placeWide places a job larger than a node.
+func (c *Cluster) placeWide(n int, into []Share) []Share {
+	whole, rest := n/c.PerNode, n%c.PerNode
+	if c.idle < whole {
+		return nil
+	}
+	start := len(into)
+	for node := -1; whole > 0; whole-- {
+		node = c.free.First(node+1, float64(c.PerNode))
+		into = append(into, Share{node, c.PerNode})
+	}
+	if rest > 0 {
+		node := c.firstOutside(into[start:], rest)
+		if node < 0 {
+			return nil
+		}
+		into = append(into, Share{node, rest})
+	}
+	c.takeAll(into[start:])
+	return into
+}
+
+// placeSpread places a job on as many nodes as it asked for.
+func (c *Cluster) placeSpread(j *Job, into []Share) []Share {
+	start, left := len(into), j.GPUs
+	for node, k := -1, j.Nodes; k > 0; k-- {
+		n := (left + k - 1) / k
+		if node = c.free.First(node+1, float64(n)); node < 0 {
+			return nil
+		}
+		into = append(into, Share{node, n})
+		left -= n
+	}
+	c.takeAll(into[start:])
+	return into
+}
+
+// firstOutside is the first node that has n free GPUs and is none of those
+// taken, or -1.
+func (c *Cluster) firstOutside(taken []Share, n int) int {
+	for node := c.free.First(0, float64(n)); node >= 0; node = c.free.First(node+1, float64(n)) {
+		if !holds(taken, node) {
+			return node
+		}
+	}
+	return -1
+}
+
+func holds(shares []Share, node int) bool {
+	for _, s := range shares {
+		if s.Node == node {
+			return true
+		}
+	}
+	return false
+}
+
+// Release gives GPUs back.
+func (c *Cluster) Release(shares []Share) {
+	for _, s := range shares {
+		c.take(s.Node, -s.GPUs)
+	}
+}
+
+func (c *Cluster) takeAll(shares []Share) {
+	for _, s := range shares {
+		c.take(s.Node, s.GPUs)
+	}
+}
+
+// take takes n GPUs of a node; a negative n gives them back.
+func (c *Cluster) take(node, n int) {
+	before := c.FreeOn(node)
+	after := before - n
+	if after < 0 || after > c.PerNode {
+		panic(fmt.Sprintf("sim: node %d would have %d of %d GPUs free", node, after, c.PerNode))
+	}
+	if before == c.PerNode {
+		c.idle--
+	}
+	if after == c.PerNode {
+		c.idle++
+	}
+	c.used += n
+	c.free.Set(node, float64(after))
+}

@@ -1,0 +1,85 @@
+package sim
+
+// Cost says what running, sharing and restarting jobs costs.
+type Cost struct {
+	Name string
+
+	// Solo is the time of an iteration alone over what the trace says.
+	Solo float64
+
+	// Staged is the time of an iteration that several jobs run stage by stage,
+	// over the sum of the longest stages, by how many they are (2, 3, 4).
+	// Entries 0 and 1 are not used.
+	Staged [5]float64
+
+	// EveryMoment is the model of Muri's simulator: the whole cluster is placed
+	// anew at each moment, and each running job that does not end by the next
+	// one loses its restart time first. Where it is false a job stays where it
+	// is, and pays only when it starts.
+	EveryMoment bool
+
+	// Restart is what a start costs by model and GPUs, in seconds.
+	Restart RestartTable
+
+	// Pause is what one turn costs a job that shares its GPUs in turns, in
+	// seconds.
+	Pause float64
+}
+
+// RestartTable is the restart time in seconds by model and number of GPUs.
+type RestartTable struct {
+	Times   map[RestartKey]float64
+	Default float64 // for what is not in Times
+}
+
+// RestartKey names an entry of a RestartTable.
+type RestartKey struct {
+	Model string
+	GPUs  int
+}
+
+// Of is the restart time of a job, in seconds.
+func (t *RestartTable) Of(j *Job) float64 {
+	if s, ok := t.Times[RestartKey{j.Model, j.GPUs}]; ok {
+		return s
+	}
+	return t.Default
+}
+
+// NoCost is a cluster on which nothing costs anything.
+func NoCost() *Cost {
+	return &Cost{Name: "none", Solo: 1, Staged: [5]float64{1, 1, 1, 1, 1}}
+}
+
+// MuriCost is the cost model of Muri's published simulator (SIGCOMM 2022): its
+// measured restart times, 10 s for what was not measured, and the overheads of
+// iterations that share.
+func MuriCost() *Cost {
+	return &Cost{
+		Name:        "muri",
+		Solo:        1.015,
+		Staged:      [5]float64{1, 1, 1.33 / 1.015, 1.5 / 1.015, 1.37 / 1.015},
+		EveryMoment: true,
+		Restart:     RestartTable{Times: muriRestarts(), Default: 10},
+	}
+}
+
+func muriRestarts() map[RestartKey]float64 {
+	gpus := [...]int{1, 2, 4, 8, 16, 32}
+	times := make(map[RestartKey]float64)
+	for model, seconds := range map[string][len(gpus)]float64{
+		"vgg16":              {7, 7, 8, 9, 9, 10},
+		"vgg19":              {7, 7, 8, 9, 10, 10},
+		"resnet18":           {4, 5, 5, 7, 7, 7},
+		"shufflenet_v2_x1_0": {4, 4, 5, 5, 7, 8},
+		"bert":               {10, 10, 10, 10, 10, 10},
+		"gpt2":               {10, 10, 10, 10, 10, 10},
+		"a2c":                {38, 39, 39, 46, 46, 46},
+		"dqn":                {5, 5, 6, 6, 8, 8},
+	} {
+		for i, n := range gpus {
+			times[RestartKey{model, n}] = seconds[i]
+		}
+	}
+	return times
+}

@@ -1,0 +1,191 @@
+package trace
+
+import (
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/sim"
+)
+
+// gpuColumns tell how many GPUs a job had, the best one first.
+var gpuColumns = [...]string{"AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES"}
+
+// sacct is the reading of one output of sacct.
+type sacct struct {
+	t       *Table
+	out     *Trace
+	id      string // the column of the job's number
+	elapsed string // the column of how long it ran
+	gpus    string // the column of its GPUs
+	epoch   float64
+	skipped skipped
+}
+
+// skipped counts the rows that are no job to run again, by reason.
+type skipped struct{ steps, idle, running, withoutGPU, shards int }
+
+func readSacct(t *Table, out *Trace) error {
+	s := &sacct{t: t, out: out, epoch: -1}
+	if err := s.columns(); err != nil {
+		return err
+	}
+	seen := make(names)
+	for {
+		err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.row(seen); err != nil {
+			return err
+		}
+	}
+	s.relative()
+	s.notes()
+	return nil
+}
+
+// columns chooses which columns are read.
+func (s *sacct) columns() error {
+	if err := s.t.Need("Submit"); err != nil {
+		return err
+	}
+	s.id = s.first("JobID", "JobIDRaw")
+	if s.elapsed = s.first("ElapsedRaw", "Elapsed"); s.elapsed == "" {
+		return s.t.Need("ElapsedRaw")
+	}
+	if s.gpus = s.first(gpuColumns[:]...); s.gpus == "" {
+		return s.t.Need("AllocTRES")
+	}
+	return nil
+}
+
+func (s *sacct) first(names ...string) string {
+	for _, n := range names {
+		if s.t.Has(n) {
+			return n
+		}
+	}
+	return ""
+}
+
+// row reads one row and adds its job, or counts why it adds none.
+func (s *sacct) row(seen names) error {
+	id := s.t.Text(s.id)
+	if strings.Contains(id, ".") {
+		s.skipped.steps++
+		return nil
+	}
+	if err := seen.add(s.t, s.id, id); err != nil {
+		return err
+	}
+	elapsed, err := s.duration(s.elapsed)
+	if err != nil {
+		return err
+	}
+	gpus, shards, err := s.gres()
+	switch {
+	case err != nil:
+		return err
+	case isRunning(s.t.Text("State")):
+		s.skipped.running++
+		return nil
+	case elapsed == 0:
+		s.skipped.idle++
+		return nil
+	case gpus+shards == 0:
+		s.skipped.withoutGPU++
+		return nil
+	case gpus == 0:
+		s.skipped.shards++
+		gpus = 1
+	}
+	return s.add(id, gpus, elapsed)
+}
+
+func isRunning(state string) bool {
+	switch strings.ToUpper(state) {
+	case "RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING":
+		return true
+	}
+	return false
+}
+
+func (s *sacct) add(id string, gpus int, elapsed float64) error {
+	submit, err := s.time("Submit")
+	if err != nil {
+		return err
+	}
+	f := &fields{t: s.t}
+	nodes := f.optionalWhole("NNodes", 0, maxGPUs, 0)
+	limit := 0.0
+	if s.t.Has("Timelimit") && f.err == nil {
+		limit, f.err = s.duration("Timelimit")
+	}
+	if f.err != nil {
+		return f.err
+	}
+	if nodes < 2 || nodes > gpus { // one node is what any job gets that fits
+		nodes = 0
+	}
+	if s.epoch < 0 || submit < s.epoch {
+		s.epoch = submit
+	}
+	s.out.Jobs = append(s.out.Jobs, sim.Job{
+		ID: id, User: s.t.Text("User"), Model: s.t.Text("JobName"), Submit: submit,
+		GPUs: gpus, Nodes: nodes, Iterations: elapsed, IterTime: 1,
+		Deadline: sim.Never, Limit: limit, Line: s.t.Line(), Column: s.t.Column(s.gpus),
+	})
+	return nil
+}
+
+// relative counts time from the first arrival.
+func (s *sacct) relative() {
+	for i := range s.out.Jobs {
+		s.out.Jobs[i].Submit -= s.epoch
+	}
+}
+
+func (s *sacct) notes() {
+	for _, n := range [...]struct {
+		count int
+		text  string
+	}{
+		{s.skipped.steps, "job steps are left out: their jobs count"},
+		{s.skipped.idle, "jobs are left out: they never ran"},
+		{s.skipped.running, "jobs are left out: they had not ended"},
+		{s.skipped.withoutGPU, "jobs are left out: they had no GPU"},
+		{s.skipped.shards, "jobs had shards of a GPU: each is given a whole one"},
+	} {
+		if n.count > 0 {
+			s.out.note("%s %s", strconv.Itoa(n.count), n.text)
+		}
+	}
+}
+
+// gres is how many GPUs and shards the job of this row had on all its nodes.
+func (s *sacct) gres() (gpus, shards int, err error) {
+	text := s.t.Text(s.gpus)
+	perNode := strings.HasSuffix(s.gpus, "GRES")
+	var count gresCount
+	for _, item := range strings.Split(text, ",") {
+		if !count.add(item) {
+			return 0, 0, s.t.Errorf(s.gpus, "%q is no count of GPUs", item)
+		}
+	}
+	gpus, shards = count.total("gpu"), count.total("shard")
+	if perNode {
+		nodes, err := s.t.Optional("NNodes", 0, maxGPUs, 1)
+		if err != nil {
+			return 0, 0, err
+		}
+		gpus, shards = gpus*int(nodes), shards*int(nodes)
+	}
+	if gpus > maxGPUs {
+		return 0, 0, s.t.Errorf(s.gpus, "%d GPUs are more than %v", gpus, maxGPUs)
+	}
+	return gpus, shards, nil
+}
