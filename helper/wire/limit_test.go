@@ -1,0 +1,183 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestLimitsOfConnections(t *testing.T) {
+	l := newLimits(Options{Conns: 3, ConnsPerUser: 2}.withDefaults())
+	now := time.Now()
+	for i, step := range []struct {
+		uid  uint32
+		want bool
+	}{{7, true}, {7, true}, {7, false}, {8, true}, {8, false}, {9, false}, {0, true}, {0, true}} {
+		if got := l.connect(step.uid, now); got != step.want {
+			t.Errorf("step %d: uid %d: %v", i, step.uid, got)
+		}
+	}
+	l.disconnect(7)
+	if !l.connect(9, now) {
+		t.Error("no room after a disconnect")
+	}
+}
+
+func TestLimitsOfRate(t *testing.T) {
+	l := newLimits(Options{Rate: 10, Burst: 3}.withDefaults())
+	now := time.Now()
+	count := func(uid uint32) (n int) {
+		for l.request(uid, now) && n < 1000 {
+			n++
+		}
+		return n
+	}
+	if n := count(7); n != 3 {
+		t.Errorf("burst of %d", n)
+	}
+	if n := count(8); n != 3 {
+		t.Errorf("another user: burst of %d", n)
+	}
+	if n := count(0); n != 1000 {
+		t.Errorf("root is limited to %d", n)
+	}
+	now = now.Add(200 * time.Millisecond)
+	if n := count(7); n != 2 {
+		t.Errorf("after 0.2 s at 10 a second: %d", n)
+	}
+	now = now.Add(time.Hour)
+	if n := count(7); n != 3 {
+		t.Errorf("after an hour: %d", n)
+	}
+}
+
+// TestLimitsForget: however many users come by, those who left are forgotten,
+// and forgetting never gives anybody more than the rate.
+func TestLimitsForget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLimits(Options{Rate: 10, Burst: 5}.withDefaults())
+		now := time.Unix(1_000_000, 0)
+		start := now
+		granted := 0
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 120_000).Draw(t, "ms")) * time.Millisecond)
+			if !l.connect(7, now) {
+				t.Fatal("refused")
+			}
+			for l.request(7, now) {
+				granted++
+			}
+			l.disconnect(7)
+		}
+		if most := 5 + 10*now.Sub(start).Seconds(); float64(granted) > most+1e-6 {
+			t.Fatalf("%d granted, %v allowed", granted, most)
+		}
+		now = now.Add(time.Hour)
+		l.connect(8, now)
+		if len(l.users) != 1 {
+			t.Fatalf("%d users remembered", len(l.users))
+		}
+	})
+}
+
+// TestPeerIsAnotherUser runs this test's own binary as uid 1002. What it
+// claims in the message changes nothing.
+func TestPeerIsAnotherUser(t *testing.T) {
+	if path := os.Getenv("WIRE_TEST_SOCKET"); path != "" {
+		askAsOther(t, path)
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	refusals := make(chan string, 1000)
+	path := serve(t, Options{ConnsPerUser: 2, Rate: 1, Burst: 5, Refused: func(p Peer, why string) {
+		if p.UID == 1002 {
+			refusals <- why
+		}
+	}}, func(_ context.Context, peer Peer, req Request) (any, error) {
+		if req.Op == OpRegister && !peer.Root() {
+			return nil, Errorf(CodeDenied, "uid %d may not register", peer.UID)
+		}
+		return peer, nil
+	})
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Opened here, as the other user need not be able to reach the binary.
+	self, err := os.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = self.Close() }()
+	cmd := exec.Command("/proc/self/fd/3", "-test.run=^TestPeerIsAnotherUser$", "-test.v")
+	cmd.ExtraFiles = []*os.File{self}
+	cmd.Dir = "/"
+	cmd.Env = []string{"WIRE_TEST_SOCKET=" + path, "WIRE_TEST_PARENT=" + strconv.Itoa(os.Getpid())}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1002, Gid: 1002}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("as uid 1002: %v\n%s", err, out)
+	}
+	if len(refusals) < 2 {
+		t.Errorf("%d refusals were reported", len(refusals))
+	}
+}
+
+func askAsOther(t *testing.T, path string) {
+	c := dial(t, path)
+	var e *Error
+	claim := map[string]any{"job": 1, "uid": 0, "proc": map[string]int{"pid": 1}}
+	if err := c.Call(context.Background(), OpRegister, claim, nil); !errors.As(err, &e) || e.Code != CodeDenied {
+		t.Errorf("register: %v", err)
+	}
+	var peer Peer
+	if err := c.Call(context.Background(), OpStatus, json.RawMessage(`{"uid":0}`), &peer); err != nil || peer.UID != 1002 || peer.GID != 1002 {
+		t.Errorf("status: %+v, %v", peer, err)
+	}
+	second := dial(t, path)
+	if err := second.Call(context.Background(), OpStatus, nil, nil); err != nil {
+		t.Errorf("second connection: %v", err)
+	}
+	third, err := Dial(path, 10*time.Second)
+	if err == nil {
+		err = third.Call(context.Background(), OpStatus, nil, nil)
+		_ = third.Close()
+	}
+	if !errors.As(err, &e) || e.Code != CodeBusy {
+		t.Errorf("third connection: %v", err)
+	}
+	busy := false
+	for range 20 {
+		if err := c.Call(context.Background(), OpStatus, nil, nil); errors.As(err, &e) && e.Code == CodeBusy {
+			busy = true
+		}
+	}
+	if !busy {
+		t.Error("20 requests at once were all served")
+	}
+}
+
+func TestManyRootConnections(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	path := serve(t, Options{ConnsPerUser: 1, Conns: 1, Rate: 1, Burst: 1}, echo)
+	for i := range 100 {
+		c := dial(t, path)
+		var got Request
+		if err := c.Call(context.Background(), OpPing, fmt.Sprint(i), &got); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
