@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Bounds of the values, and the pause above which a warning is due.
+const (
+	minInterval = 50 * time.Millisecond
+	maxInterval = time.Minute
+	pauseWarn   = 110 * time.Second
+)
+
+// validate checks every value and returns the mistake that stands first in
+// the file.
+func (c *Config) validate(dec *decoder) error {
+	c.checkPaths(dec)
+	c.checkTimes(dec)
+	c.checkTerms(dec)
+	c.checkPolicy(dec)
+	for i := range c.Bounds {
+		c.Bounds[i].check(dec, fmt.Sprintf("bound.%d", i))
+	}
+	return dec.first()
+}
+
+func (c *Config) checkPaths(dec *decoder) {
+	for _, p := range []struct {
+		key, value string
+		empty      bool // may be empty
+	}{
+		{"node.state_dir", c.Node.StateDir, false},
+		{"node.pending_dir", c.Node.PendingDir, false},
+		{"socket.path", c.Socket.Path, false},
+		{"sample.proc", c.Sample.Proc, false},
+		{"sample.cgroup", c.Sample.Cgroup, false},
+		{"policy.dir", c.Policy.Dir, false},
+		{"slurm.bin", c.Slurm.Bin, true},
+		{"slurm.conf", c.Slurm.Conf, true},
+	} {
+		if !filepath.IsAbs(p.value) && (p.value != "" || !p.empty) {
+			dec.fail(p.key, "%s: %q must be an absolute path", p.key, p.value)
+		}
+	}
+	if c.Sample.NVML == "" {
+		dec.fail("sample.nvml", "sample.nvml must name the driver's library")
+	}
+	if len(c.Socket.Path) > 107 {
+		dec.fail("socket.path", "socket.path: %d characters are more than a unix socket's path may have (107)", len(c.Socket.Path))
+	}
+	if c.Socket.Mode&0o600 != 0o600 {
+		dec.fail("socket.mode", "socket.mode: %04o takes the socket from its owner", c.Socket.Mode)
+	}
+}
+
+func (c *Config) checkTimes(dec *decoder) {
+	for _, t := range []struct {
+		key         string
+		value       time.Duration
+		least, most time.Duration
+	}{
+		{"sample.interval", c.Sample.Interval, minInterval, maxInterval},
+		{"sample.stale", c.Sample.Stale, 2 * c.Sample.Interval, time.Hour},
+		{"limits.max_pause", c.Limits.MaxPause, 100 * time.Millisecond, 24 * time.Hour},
+		{"limits.stop_timeout", c.Limits.StopTimeout, 100 * time.Millisecond, time.Minute},
+		{"limits.evict_grace", c.Limits.EvictGrace, 0, 24 * time.Hour},
+		{"guard.check", c.Guard.Check, 10 * time.Millisecond, 500 * time.Millisecond},
+		{"guard.stall", c.Guard.Stall, time.Second, time.Minute},
+		{"guard.held", c.Guard.Held, 0, time.Hour},
+		{"slurm.timeout", c.Slurm.Timeout, time.Second, 10 * time.Minute},
+	} {
+		if t.value < t.least || t.value > t.most {
+			dec.fail(t.key, "%s: %q is not between %q and %q", t.key,
+				FormatDuration(t.value), FormatDuration(t.least), FormatDuration(t.most))
+		}
+	}
+}
+
+func (c *Config) checkTerms(dec *decoder) {
+	if c.Terms.Weight <= 0 || c.Terms.Weight > MaxWeight {
+		dec.fail("terms.weight", "terms.weight: %v is not above 0 and at most 1000000", c.Terms.Weight)
+	}
+	if m, ok := c.Memory.Default.Get(); ok && m == 0 {
+		dec.fail("memory.default", "memory.default: a claim of nothing would let every job in; write \"whole\" or a size")
+	}
+	oneOf(dec, "log.level", c.Log.Level, "debug", "info", "warn", "error")
+	oneOf(dec, "log.format", c.Log.Format, "text", "json")
+}
+
+func oneOf(dec *decoder, key, value string, valid ...string) {
+	if slices.Contains(valid, value) {
+		return
+	}
+	near, _ := nearest(value, valid)
+	dec.fail(key, "%s: %q is none of %q; did you mean %q?", key, value, valid, near)
+}
+
+// policyName is the form of a policy's name.
+var policyName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+
+// gpuName is the form of a GPU's UUID, or of its beginning.
+var gpuName = regexp.MustCompile(`^(GPU|MIG)-[0-9A-Za-z/-]+$`)
+
+func (c *Config) checkPolicy(dec *decoder) {
+	if !policyName.MatchString(c.Policy.Default) {
+		dec.fail("policy.default", "policy.default: %q is not a policy's name", c.Policy.Default)
+	}
+	for gpu, name := range c.Policy.PerGPU {
+		key := "policy.gpu." + gpu
+		if !gpuName.MatchString(gpu) {
+			dec.fail(key, "policy.gpu: %q is not a GPU's UUID such as \"GPU-1b2c...\": an index means something else after a reboot", gpu)
+		}
+		if !policyName.MatchString(name) {
+			dec.fail(key, "policy.gpu: %q is not a policy's name", name)
+		}
+	}
+	patterns(dec, "policy.allow", c.Policy.Allow, true)
+	patterns(dec, "access.operators", c.Access.Operators, true)
+}
+
+// patterns checks a list of shell patterns; an empty one matches nothing and
+// is a mistake unless empty says otherwise.
+func patterns(dec *decoder, key string, list []string, empty bool) {
+	if list != nil && len(list) == 0 && !empty {
+		dec.fail(key, "%s: an empty list matches nobody; leave the key out to match everybody", display(key))
+	}
+	for _, p := range list {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			dec.fail(key, "%s: %q is not a name or a shell pattern", display(key), p)
+		}
+	}
+}
+
+func (b *Bound) check(dec *decoder, at string) {
+	patterns(dec, at+".user", b.User, false)
+	patterns(dec, at+".group", b.Group, false)
+	patterns(dec, at+".account", b.Account, false)
+	patterns(dec, at+".partition", b.Partition, false)
+	patterns(dec, at+".policies", b.Policies, true)
+	if b.MaxWeight != nil && (*b.MaxWeight <= 0 || *b.MaxWeight > MaxWeight) {
+		dec.fail(at+".max_weight", "bound.max_weight: %v is not above 0 and at most 1000000", *b.MaxWeight)
+	}
+	if b.MaxMemory != nil && *b.MaxMemory == 0 {
+		dec.fail(at+".max_memory", "bound.max_memory: no job can live with no memory at all")
+	}
+	if b.Classes != nil && len(b.Classes) == 0 {
+		dec.fail(at+".classes", "bound.classes: a job must be of one class; name at least one")
+	}
+	if b.MaxWeight == nil && b.MaxMemory == nil && b.Classes == nil && b.Policies == nil {
+		dec.fail(at, "[[bound]] states no limit: max_weight, max_memory, classes or policies")
+	}
+}
+
+// warnings says what is allowed but likely to hurt.
+func (c *Config) warnings(d *document) []string {
+	var out []string
+	warn := func(key, format string, args ...any) {
+		e := Error{File: d.file, Line: d.line(key), Msg: fmt.Sprintf(format, args...)}
+		out = append(out, e.Error())
+	}
+	if c.Limits.MaxPause > pauseWarn {
+		warn("limits.max_pause", "limits.max_pause = %q: NCCL's heartbeat monitor ends a job that does not answer for 2 minutes (in some versions of PyTorch); 60s is safe", FormatDuration(c.Limits.MaxPause))
+	}
+	if !c.Guard.Enabled {
+		warn("guard.enabled", "guard.enabled = false: if gimbald dies, paused jobs wait for its next start")
+	}
+	for i, b := range c.Bounds[:max(len(c.Bounds)-1, 0)] {
+		if b.everybody() && b.MaxWeight != nil && b.MaxMemory != nil && b.Classes != nil && b.Policies != nil {
+			warn(fmt.Sprintf("bound.%d", i), "this [[bound]] matches everybody and states every limit: the rules after it are never used")
+			break
+		}
+	}
+	return out
+}
+
+func (b *Bound) everybody() bool {
+	return b.User == nil && b.Group == nil && b.Account == nil && b.Partition == nil
+}
