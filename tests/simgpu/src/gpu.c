@@ -1,0 +1,188 @@
+/* The trainer's side of the device: what CUDA's runtime is to a real one. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "trainer.h"
+#include "util.h"
+
+/* Held by a checkpoint from lock to unlock, and around each call. */
+static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER;
+
+static void cuda_error(const char *what) __attribute__((noreturn));
+
+static void cuda_error(const char *what)
+{
+	fflush(stdout);
+	fprintf(stderr, "CUDA error: %s\n", what);
+	exit(1);
+}
+
+static void put(int fd, const struct simgpu_msg *m)
+{
+	if (send(fd, m, sizeof *m, MSG_NOSIGNAL) != (ssize_t)sizeof *m)
+		cuda_error("the device has gone");
+}
+
+static void get(int fd, struct simgpu_msg *m)
+{
+	ssize_t n;
+	do {
+		n = recv(fd, m, sizeof *m, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof *m)
+		cuda_error("the device has gone");
+}
+
+static void count(struct gpu *g, const struct simgpu_msg *m)
+{
+	if (m->result != RESULT_OK)
+		cuda_error("launch failed");
+	g->completed++;
+}
+
+/* Sends a request; kernels may end while the reply is under way. */
+static void call(struct gpu *g, struct simgpu_msg *m)
+{
+	uint32_t op = m->op;
+	put(g->fd, m);
+	for (;;) {
+		get(g->fd, m);
+		if (m->op == op)
+			return;
+		count(g, m);
+	}
+}
+
+/* Answers the device's checkpoint requests for as long as the process lives. */
+static void *help(void *arg)
+{
+	struct simgpu_msg m = { .op = OP_HELPER, .value = (uint64_t)syscall(SYS_gettid) };
+	int fd = device_connect(arg);
+	bool locked = false;
+	if (fd < 0 || send(fd, &m, sizeof m, MSG_NOSIGNAL) < 0)
+		return NULL;
+	while (recv(fd, &m, sizeof m, 0) == (ssize_t)sizeof m) {
+		if (m.flags == OP_LOCK && !locked) {
+			pthread_mutex_lock(&api);
+			locked = true;
+		} else if (m.flags == OP_UNLOCK && locked) {
+			pthread_mutex_unlock(&api);
+			locked = false;
+		}
+		if (send(fd, &m, sizeof m, MSG_NOSIGNAL) < 0)
+			break;
+	}
+	return NULL;
+}
+
+static const char *default_label(char *buffer, size_t size)
+{
+	const char *given = getenv("SIMGPU_LABEL"), *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+	if (given != NULL)
+		return given;
+	if (job == NULL)
+		return "";
+	snprintf(buffer, size, "%s.%s", job, step != NULL ? step : "batch");
+	return buffer;
+}
+
+static uint32_t thread_percentage(void)
+{
+	const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+	double percent = text != NULL ? atof(text) : 100;
+	return percent > 0 && percent < 100 ? (uint32_t)(percent * 10) : 1000;
+}
+
+static void say_hello(const struct gpu *g, const struct trainer_options *o)
+{
+	char buffer[96];
+	struct simgpu_msg m = {
+		.op = OP_HELLO,
+		.flags = o->mps ? SIMGPU_MPS : 0,
+		.want = (uint32_t)(o->sm * 1000 + 0.5),
+		.cap = thread_percentage(),
+	};
+	const char *label = o->label != NULL ? o->label : default_label(buffer, sizeof buffer);
+	snprintf(m.text, sizeof m.text, "%s", label);
+	put(g->fd, &m);
+}
+
+static bool attach(struct gpu *g, const char *token)
+{
+	struct simgpu_msg m = { .op = OP_ATTACH };
+	snprintf(m.text, sizeof m.text, "%s", token);
+	call(g, &m);
+	if (m.result == RESULT_NO_MEMORY)
+		cuda_error("out of memory");
+	if (m.result != RESULT_OK)
+		return false;
+	g->unit[g->units++] = m.unit;
+	return true;
+}
+
+/* As CUDA does, takes devices up to the first token that names none. */
+static void attach_visible(struct gpu *g, int wanted)
+{
+	char list[4096] = "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", *rest = list, *token;
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	if (visible != NULL)
+		snprintf(list, sizeof list, "%s", visible);
+	while (g->units < wanted && (token = strsep(&rest, ",")) != NULL)
+		if (!attach(g, token))
+			break;
+}
+
+void gpu_open(struct gpu *g, const struct trainer_options *o)
+{
+	pthread_t helper;
+	*g = (struct gpu){ .fd = device_connect(o->dir) };
+	if (g->fd < 0)
+		cuda_error("no CUDA-capable device is detected");
+	say_hello(g, o);
+	attach_visible(g, o->gpus);
+	if (g->units == 0)
+		cuda_error("no CUDA-capable device is detected");
+	if (g->units < o->gpus)
+		cuda_error("invalid device ordinal");
+	if (pthread_create(&helper, NULL, help, (void *)(uintptr_t)o->dir) == 0)
+		pthread_detach(helper);
+}
+
+void gpu_alloc(struct gpu *g, uint64_t bytes)
+{
+	for (int i = 0; bytes > 0 && i < g->units; i++) {
+		struct simgpu_msg m = { .op = OP_ALLOC, .unit = g->unit[i], .value = bytes };
+		pthread_mutex_lock(&api);
+		call(g, &m);
+		pthread_mutex_unlock(&api);
+		if (m.result != RESULT_OK)
+			cuda_error("out of memory");
+	}
+}
+
+/* Queues a kernel of ns on every unit. */
+void gpu_launch(struct gpu *g, uint64_t ns)
+{
+	pthread_mutex_lock(&api);
+	for (int i = 0; i < g->units; i++) {
+		struct simgpu_msg m = { .op = OP_LAUNCH, .unit = g->unit[i], .value = ns, .id = ++g->launched };
+		put(g->fd, &m);
+	}
+	pthread_mutex_unlock(&api);
+}
+
+/* Waits until at most outstanding kernels are left on each unit. */
+void gpu_wait(struct gpu *g, uint64_t outstanding)
+{
+	struct simgpu_msg m;
+	while (g->launched - g->completed > outstanding * (uint64_t)g->units) {
+		get(g->fd, &m);
+		count(g, &m);
+	}
+}
