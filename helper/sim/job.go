@@ -26,7 +26,7 @@ type Job struct {
 	Opportunistic bool    // may be slowed down for guaranteed jobs
 	Deadline      float64 // when it should have ended; Never when it has none
 
-	Limit         float64 // time limit that it was given, in seconds; 0 when unknown
+	Limit float64 // time limit that it was given, in seconds; 0 when unknown
 
 	Line, Column int // where the trace says how many GPUs it wants; 0 when made up
 }
