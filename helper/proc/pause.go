@@ -1,0 +1,374 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How a pause waits for processes to stop: it looks again at once for a short
+// while, then ever more rarely.
+const (
+	eagerFor    = 300 * time.Microsecond
+	firstRest   = 50 * time.Microsecond
+	longestRest = 2 * time.Millisecond
+	// frozenAfter is when it is asked whether a process cannot stop because
+	// somebody froze it.
+	frozenAfter = 5 * time.Millisecond
+)
+
+// Pause stops every process of a target by SIGSTOP and returns when each has
+// been seen stopped and no new one has come. A stopped process cannot fork, so
+// the tree is whole when a look for new processes, taken after all were seen
+// stopped, finds none.
+//
+// When that does not succeed before the context ends, PauseLimit at most, all
+// that was stopped is continued and the error wraps ErrIncomplete and names who
+// did not stop. It wraps ErrNotStarted when a root is still slurmstepd's, and
+// ErrFrozen when somebody else froze a process.
+func (t *Tracker) Pause(ctx context.Context, target Target) (Paused, error) {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, PauseLimit)
+	defer cancel()
+	p := newPausing(t, target)
+	err := p.run(ctx, begin)
+	p.result.Latency = time.Since(begin)
+	if err != nil {
+		return p.result, errors.Join(err, p.undo())
+	}
+	p.result.Stopped = p.stopped()
+	return p.result, nil
+}
+
+// pausing is one pause under way.
+type pausing struct {
+	host    Host
+	tracker *Tracker
+	target  Target
+	mine    map[ID]bool
+	spare   map[ID]bool
+	roots   map[ID]bool
+	users   map[int]bool // of the roots; filled when cgroups are looked at
+
+	known   map[ID]*victim
+	byPID   map[int]*victim
+	victims []*victim
+	running int // victims not seen stopped yet
+	byScan  bool
+	result  Paused
+	members []ID
+}
+
+// victim is a process that was told to stop.
+type victim struct {
+	id      ID
+	since   time.Time
+	stat    Stat // as last seen, without Comm
+	comm    string
+	state   victimState
+	walked  bool // its children were looked at after it was seen stopped
+	checked bool // it was asked whether it is frozen
+	stopped bool // to be continued by the resume
+}
+
+type victimState uint8
+
+const (
+	victimTold    victimState = iota // SIGSTOP was sent
+	victimStopped                    // seen stopped
+	victimSpared                     // left running on purpose
+	victimGone
+)
+
+func newPausing(t *Tracker, target Target) *pausing {
+	return &pausing{
+		host: t.host, tracker: t, target: target,
+		mine: setOf(target.Mine), spare: setOf(target.Spare), roots: setOf(target.Roots),
+		known: map[ID]*victim{}, byPID: map[int]*victim{},
+	}
+}
+
+// run passes over the target until a look after all were seen stopped finds
+// nothing new.
+func (p *pausing) run(ctx context.Context, begin time.Time) error {
+	rest := firstRest
+	for {
+		p.result.Passes++
+		fresh, settled, err := p.find()
+		if err != nil {
+			return err
+		}
+		if settled && len(fresh) == 0 && p.running == 0 {
+			return nil
+		}
+		for _, id := range fresh {
+			if err := p.stop(id); err != nil {
+				return err
+			}
+		}
+		if err := p.confirm(); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return p.incomplete(begin, err)
+		}
+		if p.running > 0 && time.Since(begin) > eagerFor {
+			time.Sleep(rest)
+			rest = min(2*rest, longestRest)
+		}
+	}
+}
+
+// find returns the processes of the target that were not known before. It says
+// whether it is sure to have seen everything that happened before the call.
+func (p *pausing) find() (fresh []ID, settled bool, err error) {
+	fresh, settled = p.fromTracker()
+	fresh = p.fromCgroups(fresh)
+	if p.byScan {
+		fresh, err = p.fromChildren(fresh)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(fresh) == 0 && p.running == 0 {
+			fresh, err = p.fromScan()
+		}
+	}
+	return fresh, settled, err
+}
+
+func (p *pausing) fromTracker() (fresh []ID, settled bool) {
+	t := p.tracker
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	settled = t.sync()
+	p.members, p.result.Complete = t.collect(p.members[:0], p.target.Roots)
+	p.byScan = t.conn == nil || !p.allWatched()
+	return p.addNew(nil, p.members), settled
+}
+
+func (p *pausing) allWatched() bool {
+	for _, root := range p.target.Roots {
+		if p.tracker.trees[root] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// addNew appends those that are not known and marks them as known.
+func (p *pausing) addNew(fresh, ids []ID) []ID {
+	for _, id := range ids {
+		if p.known[id] == nil {
+			v := &victim{id: id}
+			p.known[id], p.byPID[id.PID] = v, v
+			fresh = append(fresh, id)
+		}
+	}
+	return fresh
+}
+
+// fromChildren looks at the children of those that were seen stopped: their
+// lists are final.
+func (p *pausing) fromChildren(fresh []ID) ([]ID, error) {
+	var pids []int
+	for _, v := range p.known {
+		if v.walked || v.state == victimTold || v.state == victimGone {
+			continue
+		}
+		var err error
+		pids, err = p.host.children(pids[:0], v.stat)
+		if errors.Is(err, errNoChildren) {
+			return fresh, nil // the scan at the end finds them
+		}
+		if err != nil && !errors.Is(err, ErrGone) {
+			return nil, err
+		}
+		v.walked = v.state == victimStopped
+		for _, pid := range pids {
+			if p.holds(pid) {
+				continue
+			}
+			if id, err := p.host.Identify(pid); err == nil && id.Start >= v.id.Start {
+				fresh = p.addNew(fresh, []ID{id})
+			}
+		}
+	}
+	return fresh, nil
+}
+
+// holds says whether a pid is that of a known process that has not ended, and so
+// cannot be another's.
+func (p *pausing) holds(pid int) bool {
+	v := p.byPID[pid]
+	return v != nil && v.state != victimGone
+}
+
+// fromScan is the last look where forks are not reported: it finds those that
+// were re-parented to init but kept the session or group of a member.
+func (p *pausing) fromScan() ([]ID, error) {
+	t := p.tracker
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.rescan(); err != nil {
+		return nil, err
+	}
+	p.members, _ = t.collect(p.members[:0], p.target.Roots)
+	return p.addNew(nil, p.members), nil
+}
+
+// stop tells one process to stop, unless it is to be left alone.
+func (p *pausing) stop(id ID) error {
+	v := p.known[id]
+	v.since, v.state = time.Now(), victimGone
+	err := p.host.withProcess(id, func(s Stat, send func(unix.Signal) error) error {
+		v.comm, s.Comm = string(s.Comm), nil
+		v.stat = s
+		return p.tell(v, send)
+	})
+	if errors.Is(err, ErrGone) {
+		v.state = victimGone
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	if v.state == victimTold {
+		p.running++
+		p.victims = append(p.victims, v)
+	}
+	return nil
+}
+
+func (p *pausing) tell(v *victim, send func(unix.Signal) error) error {
+	switch {
+	case v.stat.leaving():
+		return nil
+	case p.host.isSlurm(v.id.PID, v.comm):
+		if p.roots[v.id] && p.host.runsStepd(v.id.PID, v.comm) {
+			return fmt.Errorf("process %s: %w", v.id, ErrNotStarted)
+		}
+		p.spared(v)
+		return nil
+	case p.spare[v.id]:
+		p.spared(v)
+		return nil
+	case v.stat.State == 'T':
+		p.alreadyStopped(v)
+		return nil
+	}
+	v.state, v.stopped = victimTold, true
+	return send(unix.SIGSTOP)
+}
+
+func (p *pausing) spared(v *victim) {
+	v.state = victimSpared
+	p.result.Spared = append(p.result.Spared, v.id)
+}
+
+// alreadyStopped takes a stopped process as ours only if we stopped it before,
+// and by SIGSTOP where the kernel tells.
+func (p *pausing) alreadyStopped(v *victim) {
+	bySIGSTOP := v.stat.StopSignal == 0 || v.stat.StopSignal == int(unix.SIGSTOP)
+	if p.mine[v.id] && bySIGSTOP {
+		v.state, v.stopped = victimTold, true // told earlier; to be confirmed like the others
+		return
+	}
+	v.state = victimStopped
+	p.result.Foreign = append(p.result.Foreign, v.id)
+}
+
+// confirm looks at those that were told and not seen stopped yet.
+func (p *pausing) confirm() error {
+	p.running = 0
+	var vforking []*victim
+	for _, v := range p.victims {
+		if v.state != victimTold {
+			continue
+		}
+		if err := p.look(v); err != nil {
+			return err
+		}
+		if v.state == victimTold {
+			p.running++
+			vforking = append(vforking, v)
+		}
+	}
+	for _, v := range vforking { // their children have been looked at by now
+		if v.stat.State == 'D' && p.waitsForVfork(v) {
+			v.state = victimStopped
+			p.running--
+		}
+	}
+	return nil
+}
+
+// look reads the state of one process that was told to stop.
+func (p *pausing) look(v *victim) error {
+	var buf [statSize]byte
+	s, err := p.host.statOf(buf[:], v.id)
+	if errors.Is(err, ErrGone) || err == nil && s.leaving() {
+		v.state = victimGone
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	s.Comm = nil
+	v.stat = s
+	if p.host.wholeStopped(s) {
+		v.state = victimStopped
+		return nil
+	}
+	if !v.checked && time.Since(v.since) > frozenAfter {
+		v.checked = true
+		if frozen, dir := p.host.frozenCgroup(v.id.PID); frozen {
+			return fmt.Errorf("pause: process %s in %s: %w", v.id, dir, ErrFrozen)
+		}
+	}
+	return nil
+}
+
+func (p *pausing) stopped() []ID {
+	var ids []ID
+	for _, v := range p.victims {
+		if v.stopped && v.state == victimStopped {
+			ids = append(ids, v.id)
+		}
+	}
+	return ids
+}
+
+// undo continues whatever was told to stop.
+func (p *pausing) undo() error {
+	var ids []ID
+	for _, v := range p.victims {
+		if v.stopped && v.state != victimGone {
+			ids = append(ids, v.id)
+		}
+	}
+	done, err := p.host.Resume(ids)
+	for _, f := range done.Foreign {
+		p.result.Foreign = append(p.result.Foreign, f.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("undo the pause: %w", err)
+	}
+	return nil
+}
+
+func (p *pausing) incomplete(begin time.Time, cause error) error {
+	e := &IncompleteError{Op: "pause", Of: len(p.victims), After: time.Since(begin), Cause: cause}
+	var buf [statSize]byte
+	for _, v := range p.victims {
+		if v.state != victimTold {
+			continue
+		}
+		if s, err := p.host.statOf(buf[:], v.id); err == nil {
+			e.Left = append(e.Left, LeftOver{ID: v.id, State: s.State, Comm: string(s.Comm)})
+		}
+	}
+	return e
+}

@@ -1,0 +1,179 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// SigSet is a set of signals as /proc/PID/status writes it: bit n-1 is signal n.
+type SigSet uint64
+
+// Signals returns the set of these signals. Numbers out of range are left out.
+func Signals(sigs ...unix.Signal) SigSet {
+	var s SigSet
+	for _, sig := range sigs {
+		if sig >= 1 && sig <= 64 {
+			s |= 1 << (sig - 1)
+		}
+	}
+	return s
+}
+
+// Has says whether a signal is in the set.
+func (s SigSet) Has(sig unix.Signal) bool { return s&Signals(sig) != 0 }
+
+// List returns the signals of the set in ascending order.
+func (s SigSet) List() []unix.Signal {
+	var out []unix.Signal
+	for sig := unix.Signal(1); sig <= 64; sig++ {
+		if s.Has(sig) {
+			out = append(out, sig)
+		}
+	}
+	return out
+}
+
+// String lists the signals by name.
+func (s SigSet) String() string {
+	var names []string
+	for _, sig := range s.List() {
+		name := unix.SignalName(sig)
+		if name == "" {
+			name = fmt.Sprintf("SIG%d", int(sig))
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}
+
+// statusSize holds any /proc/PID/status up to the signal sets; long lists of
+// groups and CPU masks come into it as well.
+const statusSize = 16384
+
+// Status is what /proc/PID/status says of a process.
+type Status struct {
+	UID       int // real user
+	EUID      int // effective user
+	TracerPID int // 0: nobody traces it
+	Pending   SigSet
+	Shared    SigSet // pending for the process as a whole
+	Blocked   SigSet
+	Ignored   SigSet
+	Caught    SigSet
+}
+
+// AllPending is what waits for the thread or for the process.
+func (s Status) AllPending() SigSet { return s.Pending | s.Shared }
+
+// ParseStatus reads the text of /proc/PID/status.
+func ParseStatus(b []byte) (Status, error) {
+	s := Status{UID: -1, EUID: -1}
+	for len(b) > 0 {
+		line := b
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			line, b = b[:i], b[i+1:]
+		} else {
+			b = nil
+		}
+		key, value, ok := bytes.Cut(line, []byte{':'})
+		if !ok {
+			continue
+		}
+		if err := s.set(key, value); err != nil {
+			return Status{}, err
+		}
+	}
+	if s.UID < 0 {
+		return Status{}, fmt.Errorf("status: no Uid: %w", errMalformed)
+	}
+	return s, nil
+}
+
+func (s *Status) set(key, value []byte) error {
+	var ok = true
+	switch string(key) {
+	case "Uid":
+		ok = s.setUID(value)
+	case "TracerPid":
+		var v uint64
+		word, _ := nextWord(value)
+		v, ok = parseUint(word)
+		s.TracerPID = int(v)
+	case "SigPnd":
+		s.Pending, ok = parseSigSet(value)
+	case "ShdPnd":
+		s.Shared, ok = parseSigSet(value)
+	case "SigBlk":
+		s.Blocked, ok = parseSigSet(value)
+	case "SigIgn":
+		s.Ignored, ok = parseSigSet(value)
+	case "SigCgt":
+		s.Caught, ok = parseSigSet(value)
+	}
+	if !ok {
+		return fmt.Errorf("status: %s is %q: %w", key, value, errMalformed)
+	}
+	return nil
+}
+
+func (s *Status) setUID(value []byte) bool {
+	first, rest := nextWord(value)
+	second, _ := nextWord(rest)
+	uid, ok1 := parseUint(first)
+	euid, ok2 := parseUint(second)
+	if !ok1 || !ok2 || uid > 1<<32 || euid > 1<<32 {
+		return false
+	}
+	s.UID, s.EUID = int(uid), int(euid)
+	return true
+}
+
+func parseSigSet(value []byte) (SigSet, bool) {
+	word, _ := nextWord(value)
+	if len(word) == 0 || len(word) > 16 {
+		return 0, false
+	}
+	var v uint64
+	for _, c := range word {
+		switch {
+		case c >= '0' && c <= '9':
+			v = v<<4 | uint64(c-'0')
+		case c >= 'a' && c <= 'f':
+			v = v<<4 | uint64(c-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return SigSet(v), true
+}
+
+// status reads the status of whoever has this pid.
+func (h Host) status(pid int) (Status, error) {
+	var buf [statusSize]byte
+	data, err := h.read(buf[:], pid, "status")
+	if err != nil {
+		return Status{}, err
+	}
+	s, err := ParseStatus(data)
+	if err != nil {
+		return Status{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// Status reads the status of exactly this process: ErrGone if it has ended. The
+// start time is checked after the read, so that the answer is never another's.
+func (h Host) Status(id ID) (Status, error) {
+	s, err := h.status(id.PID)
+	if err != nil {
+		return Status{}, err
+	}
+	var buf [statSize]byte
+	if _, err := h.statOf(buf[:], id); err != nil {
+		return Status{}, err
+	}
+	return s, nil
+}

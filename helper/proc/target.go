@@ -1,0 +1,98 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Errors of a pause. The state before it has been restored when one is returned.
+var (
+	// ErrIncomplete says that not every process could be stopped or frozen in time.
+	ErrIncomplete = errors.New("pause incomplete")
+	// ErrNotStarted says that a root has not exec'ed yet: stopping it would keep
+	// Slurm from ending it.
+	ErrNotStarted = errors.New("task has not started its program yet")
+	// ErrFrozen says that somebody else froze the cgroup of a process, so that it
+	// cannot be stopped, and does not run either.
+	ErrFrozen = errors.New("cgroup is frozen by somebody else")
+)
+
+// PauseLimit is how long a pause may take when the context says nothing
+// shorter.
+const PauseLimit = 2 * time.Second
+
+// Target is what is paused as a whole.
+type Target struct {
+	Roots   []ID     // registered tasks; everything that descends from them belongs to the target
+	Spare   []ID     // never stopped themselves (the shell of an interactive step), though their descendants are
+	Cgroups []string // directories whose processes of the roots' user belong to the target as well: a Slurm step's own
+	Mine    []ID     // stopped by an earlier pause that was not undone: not somebody else's stop
+}
+
+// Paused is what a pause did.
+type Paused struct {
+	Stopped  []ID          // stopped by this pause (or earlier, see Target.Mine): what Resume is to continue
+	Foreign  []ID          // found stopped by somebody else
+	Spared   []ID          // left running: Slurm's own programs and Target.Spare
+	Complete bool          // no process can have been missed; false where forks were not reported by the kernel
+	Passes   int           // looks for new processes
+	Latency  time.Duration // from the call to the last process seen stopped
+}
+
+// IncompleteError says which processes did not stop, or did not continue.
+type IncompleteError struct {
+	Op    string
+	Of    int           // processes in all
+	After time.Duration // when it was given up
+	Left  []LeftOver
+	Cause error // the context's error, if that ended it
+}
+
+// LeftOver is a process that did not do what it was told.
+type LeftOver struct {
+	ID    ID
+	State byte // as in /proc/PID/stat
+	Comm  string
+}
+
+// Error names the first few of the processes.
+func (e *IncompleteError) Error() string {
+	const shown = 5
+	var names []string
+	for i, l := range e.Left {
+		if i == shown {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, fmt.Sprintf("%d (%q, %c)", l.ID.PID, l.Comm, l.State))
+	}
+	text := fmt.Sprintf("%s: %d of %d processes left after %v: %s",
+		e.Op, len(e.Left), e.Of, e.After.Round(time.Millisecond), strings.Join(names, ", "))
+	if len(e.Left) == 0 {
+		text = fmt.Sprintf("%s: new processes came for %v", e.Op, e.After.Round(time.Millisecond))
+	}
+	return text
+}
+
+// Unwrap makes the error an ErrIncomplete, and the context's own.
+func (e *IncompleteError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{ErrIncomplete}
+	}
+	return []error{ErrIncomplete, e.Cause}
+}
+
+// stopSignals are those whose effect SIGCONT takes away.
+var stopSignals = Signals(unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+
+func setOf(ids []ID) map[ID]bool {
+	set := make(map[ID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}

@@ -1,0 +1,488 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// EventKind is what happened to a registered root.
+type EventKind uint8
+
+// What is reported of a root.
+const (
+	RootExec EventKind = 1 << iota // it runs a new program
+	RootExit                       // it ended
+)
+
+// Event is something that happened to a registered root. Several of one kind
+// may be reported as one.
+type Event struct {
+	Root ID
+	Kind EventKind
+}
+
+// TrackerStats says how well the trees are known.
+type TrackerStats struct {
+	Connector bool   // forks are reported by the kernel; else trees are known from scans alone
+	Reason    string // why not, when they are not
+	Lost      uint64 // events that the kernel dropped, all together
+	Rescans   uint64 // scans that made up for lost events
+	Roots     int
+	Members   int // processes in all trees
+}
+
+// Tracker follows the trees of registered roots: it learns of every process
+// that descends from them, keeps those that were re-parented to init, and
+// forgets those that ended. While no root is registered it costs nothing. It is
+// safe for use by several goroutines.
+type Tracker struct {
+	host    Host
+	onEvent func(Event)
+	// noConnector keeps the process connector from being used; set by tests.
+	noConnector error
+
+	mu       sync.Mutex
+	conn     *connector
+	why      error // why there is no connector
+	trees    map[ID]*tree
+	nodes    map[int]*node
+	dying    map[*node]bool // leaders that exited and may have left threads
+	stale    bool           // events were lost since the last scan
+	scanned  time.Time
+	lost     uint64 // of connectors that were closed
+	rescans  uint64
+	pending  map[ID]EventKind
+	closed   bool
+	scanRoom []Process
+
+	wake    chan struct{}
+	done    chan struct{}
+	readers sync.WaitGroup
+	teller  sync.WaitGroup
+}
+
+var errClosed = errors.New("tracker is closed")
+
+// tree is one registered root with its descendants.
+type tree struct {
+	root     ID
+	complete bool // every process since the root's start is known
+	execed   chan struct{}
+	ran      bool
+	members  map[int]*node
+	outer    *tree // the tree that the root was a member of, if any
+}
+
+// node is a process of a tree. Its start is 0 when it ended before it could be
+// looked at; it is kept until its exit is reported, as a parent of others.
+type node struct {
+	id   ID
+	tree *tree
+}
+
+// rescanEvery bounds how often lost events are made up for by a scan unasked.
+const rescanEvery = 250 * time.Millisecond
+
+// manyDying bounds how many ended processes are kept until the next look.
+const manyDying = 256
+
+// NewTracker returns a tracker that watches nothing yet. onEvent may be nil; it
+// is called from one goroutine of the tracker's own, without a lock.
+func NewTracker(host Host, onEvent func(Event)) *Tracker {
+	t := &Tracker{
+		host: host, onEvent: onEvent,
+		trees: map[ID]*tree{}, nodes: map[int]*node{}, dying: map[*node]bool{},
+		pending: map[ID]EventKind{},
+		wake:    make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	if onEvent != nil {
+		t.teller.Add(1)
+		go t.tell()
+	}
+	return t
+}
+
+// Close forgets every root and ends the tracker's goroutines.
+func (t *Tracker) Close() {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return
+	}
+	t.closed = true
+	conn := t.dropConnector()
+	t.trees, t.nodes, t.dying = map[ID]*tree{}, map[int]*node{}, map[*node]bool{}
+	t.mu.Unlock()
+	if conn != nil {
+		conn.close()
+	}
+	close(t.done)
+	t.readers.Wait()
+	t.teller.Wait()
+}
+
+// Watch begins to follow a root. Fresh says that the root has not run any
+// program of its own yet (a task before its exec), so that nothing of its tree
+// can have been missed; otherwise the host is scanned once for its descendants,
+// and those that left the tree before are not known. ErrGone if it has ended.
+func (t *Tracker) Watch(root ID, fresh bool) error {
+	t.mu.Lock()
+	err := t.watch(root, fresh)
+	conn := t.idleConnector()
+	t.mu.Unlock()
+	if conn != nil {
+		conn.close()
+	}
+	if err != nil {
+		return fmt.Errorf("watch process %s: %w", root, err)
+	}
+	return nil
+}
+
+func (t *Tracker) watch(root ID, fresh bool) error {
+	if t.closed {
+		return errClosed
+	}
+	if t.trees[root] != nil {
+		return nil
+	}
+	t.connect()
+	var buf [statSize]byte
+	s, err := t.host.statOf(buf[:], root)
+	if err != nil {
+		return err
+	}
+	tr := &tree{
+		root: root, complete: fresh && t.conn != nil,
+		execed: make(chan struct{}), members: map[int]*node{},
+	}
+	if old := t.nodes[root.PID]; old != nil && old.id == root {
+		tr.outer = old.tree
+	}
+	t.trees[root] = tr
+	t.put(root, tr)
+	if fresh {
+		t.walk(s, tr)
+		return nil
+	}
+	return t.rescan()
+}
+
+// connect subscribes to the process connector when there is none.
+func (t *Tracker) connect() {
+	if t.conn != nil || len(t.trees) > 0 && t.why != nil {
+		return
+	}
+	if t.noConnector != nil {
+		t.why = t.noConnector
+		return
+	}
+	if t.host.procRoot() != defaultProcRoot {
+		t.why = errors.New("not this machine's /proc")
+		return
+	}
+	t.conn, t.why = openConnector()
+	if t.conn != nil {
+		t.readers.Add(1)
+		go t.follow(t.conn)
+	}
+}
+
+// dropConnector takes the connector out of use. The caller closes it without
+// holding the lock, for which its reader may be waiting.
+func (t *Tracker) dropConnector() *connector {
+	conn := t.conn
+	if conn != nil {
+		t.lost += conn.lost
+	}
+	t.conn = nil
+	return conn
+}
+
+// idleConnector drops the connector when nothing is watched.
+func (t *Tracker) idleConnector() *connector {
+	if len(t.trees) > 0 {
+		return nil
+	}
+	return t.dropConnector()
+}
+
+// Unwatch forgets a root and its tree, which goes back to the tree that it was
+// part of, if any. After the last one the tracker stops listening.
+func (t *Tracker) Unwatch(root ID) {
+	t.mu.Lock()
+	if tr := t.trees[root]; tr != nil {
+		t.dissolve(tr)
+	}
+	conn := t.idleConnector()
+	t.mu.Unlock()
+	if conn != nil {
+		conn.close()
+	}
+}
+
+func (t *Tracker) dissolve(tr *tree) {
+	delete(t.trees, tr.root)
+	outer := tr.outer
+	if outer != nil && t.trees[outer.root] != outer {
+		outer = nil
+	}
+	for pid, n := range tr.members {
+		if outer != nil {
+			n.tree, outer.members[pid] = outer, n
+			continue
+		}
+		delete(t.nodes, pid)
+		delete(t.dying, n)
+	}
+}
+
+// put makes a process a member of a tree, in place of whoever had its pid.
+func (t *Tracker) put(id ID, tr *tree) {
+	if old := t.nodes[id.PID]; old != nil {
+		delete(old.tree.members, id.PID)
+		delete(t.dying, old)
+	}
+	n := &node{id: id, tree: tr}
+	t.nodes[id.PID], tr.members[id.PID] = n, n
+}
+
+// follow reads events until its connector is dropped.
+func (t *Tracker) follow(conn *connector) {
+	defer t.readers.Done()
+	_ = conn.raw.Read(func(uintptr) bool {
+		for {
+			more, mine := t.takeEvents(conn)
+			if !mine {
+				return true
+			}
+			if !more {
+				return false
+			}
+		}
+	})
+}
+
+func (t *Tracker) takeEvents(conn *connector) (more, mine bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn != conn {
+		return false, false
+	}
+	more = !t.drain()
+	if t.stale && time.Since(t.scanned) > rescanEvery {
+		_ = t.rescan()
+	}
+	return more, true
+}
+
+// drain takes in the queued events and says whether none is left.
+func (t *Tracker) drain() bool {
+	if t.conn == nil {
+		return true
+	}
+	err := t.conn.drain(t.take)
+	if len(t.dying) > manyDying {
+		t.sweep()
+	}
+	if errors.Is(err, errLost) {
+		t.stale = true
+		for _, tr := range t.trees {
+			tr.complete = false
+		}
+	}
+	return err == nil || !errors.Is(err, errMore)
+}
+
+func (t *Tracker) take(e event) {
+	switch e.what {
+	case eventFork:
+		t.takeFork(e.ppid, e.pid)
+	case eventExec:
+		t.takeExec(e.pid)
+	case eventExit:
+		t.takeExit(e.pid)
+	}
+}
+
+// takeFork adds a child. A child that is gone already still is a parent of
+// those whose forks are queued behind; and should its pid be another's by now,
+// its exit is queued too and takes the entry away again.
+func (t *Tracker) takeFork(parent, child int) {
+	p := t.nodes[parent]
+	if p == nil {
+		return
+	}
+	id, err := t.host.Identify(child)
+	if err != nil {
+		id = ID{PID: child}
+	}
+	if old := t.nodes[child]; old != nil && old.id == id {
+		return
+	}
+	t.put(id, p.tree)
+}
+
+func (t *Tracker) takeExec(pid int) {
+	if n := t.nodes[pid]; n != nil && n.id == n.tree.root {
+		n.tree.markExec()
+		t.report(n.id, RootExec)
+	}
+}
+
+func (tr *tree) markExec() {
+	if !tr.ran {
+		tr.ran = true
+		close(tr.execed)
+	}
+}
+
+// takeExit forgets a process that is gone. One that is still on its way out, or
+// whose first thread ended before the others, is looked at again later. One that
+// lives on had its first thread replaced by another that called exec.
+func (t *Tracker) takeExit(pid int) {
+	n := t.nodes[pid]
+	if n == nil {
+		return
+	}
+	var buf [statSize]byte
+	s, err := t.host.statOf(buf[:], n.id)
+	switch {
+	case err != nil || s.dead():
+		t.forget(n)
+	case s.Flags&exiting != 0:
+		t.dying[n] = true
+	}
+}
+
+// sweep looks again at the processes that were on their way out.
+func (t *Tracker) sweep() {
+	var buf [statSize]byte
+	for n := range t.dying {
+		s, err := t.host.statOf(buf[:], n.id)
+		switch {
+		case err != nil || s.dead():
+			t.forget(n)
+		case s.Flags&exiting == 0:
+			delete(t.dying, n)
+		}
+	}
+}
+
+func (t *Tracker) forget(n *node) {
+	delete(t.dying, n)
+	if t.nodes[n.id.PID] != n {
+		return
+	}
+	delete(t.nodes, n.id.PID)
+	delete(n.tree.members, n.id.PID)
+	if n.id == n.tree.root {
+		t.report(n.id, RootExit)
+	}
+}
+
+// report queues an event for onEvent.
+func (t *Tracker) report(root ID, kind EventKind) {
+	if t.onEvent == nil {
+		return
+	}
+	t.pending[root] |= kind
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *Tracker) tell() {
+	defer t.teller.Done()
+	for {
+		select {
+		case <-t.done:
+			return
+		case <-t.wake:
+		}
+		t.mu.Lock()
+		events := t.pending
+		t.pending = map[ID]EventKind{}
+		t.mu.Unlock()
+		for root, kinds := range events {
+			for _, kind := range []EventKind{RootExec, RootExit} {
+				if kinds&kind != 0 {
+					t.onEvent(Event{Root: root, Kind: kind})
+				}
+			}
+		}
+	}
+}
+
+// sync brings the trees up to this moment: everything that happened before the
+// call is taken in. It says whether it is sure of that.
+func (t *Tracker) sync() (settled bool) {
+	settled = t.drain()
+	if t.stale && t.rescan() != nil {
+		settled = false
+	}
+	t.sweep()
+	return settled
+}
+
+// Members returns the processes of these trees that were alive when last heard
+// of, roots included, in no order. A caller that acts on one proves it again.
+func (t *Tracker) Members(roots ...ID) []ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sync()
+	ids, _ := t.collect(nil, roots)
+	return ids
+}
+
+// collect appends the members of these trees, and says whether no process of
+// them can be missing.
+func (t *Tracker) collect(dst []ID, roots []ID) (ids []ID, complete bool) {
+	complete = t.conn != nil
+	for _, root := range roots {
+		tr := t.trees[root]
+		complete = complete && tr != nil && tr.complete
+		if tr == nil {
+			dst = append(dst, root)
+			continue
+		}
+		for _, n := range tr.members {
+			if n.id.Start != 0 {
+				dst = append(dst, n.id)
+			}
+		}
+	}
+	return dst, complete
+}
+
+// Owner returns the root in whose tree the process with this pid is, and the
+// process's identity. It says false for one that is in no tree.
+func (t *Tracker) Owner(pid int) (root, member ID, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sync()
+	n := t.nodes[pid]
+	if n == nil || n.id.Start == 0 {
+		return ID{}, ID{}, false
+	}
+	return n.tree.root, n.id, true
+}
+
+// Stats says how well the trees are known.
+func (t *Tracker) Stats() TrackerStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := TrackerStats{
+		Connector: t.conn != nil, Lost: t.lost, Rescans: t.rescans,
+		Roots: len(t.trees), Members: len(t.nodes),
+	}
+	if t.conn != nil {
+		s.Lost += t.conn.lost
+	} else if t.why != nil {
+		s.Reason = t.why.Error()
+	}
+	return s
+}
