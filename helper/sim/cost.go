@@ -38,9 +38,9 @@ type RestartKey struct {
 	GPUs  int
 }
 
-// Of is the restart time of a job, in seconds.
-func (t *RestartTable) Of(j *Job) float64 {
-	if s, ok := t.Times[RestartKey{j.Model, j.GPUs}]; ok {
+// At is the restart time of a model on a number of GPUs, in seconds.
+func (t *RestartTable) At(model string, gpus int) float64 {
+	if s, ok := t.Times[RestartKey{model, gpus}]; ok {
 		return s
 	}
 	return t.Default

@@ -68,7 +68,7 @@ func newWorld(jobs []Job, c Config) (*World, error) {
 		}
 		w.Tasks[i] = Task{
 			Job: j, Index: i, Left: j.Iterations, Solo: j.IterTime * c.Cost.Solo,
-			Restart: c.Cost.Restart.Of(j), End: Never, First: Never, pos: -1,
+			Restart: c.Cost.Restart.At(j.Model, j.GPUs), End: Never, First: Never, pos: -1,
 		}
 	}
 	return w, nil

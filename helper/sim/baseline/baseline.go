@@ -22,6 +22,8 @@ func entries() []entry {
 		{"srsf", "shortest remaining GPU time first, preemptive", func() sim.Scheduler { return newRepack(remainingGPUTime) }},
 		{"las", "least attained service in queues (Tiresias)", func() sim.Scheduler { return &las{} }},
 		{"antman", "guaranteed jobs, and opportunistic ones in their gaps (AntMan, approximate)", func() sim.Scheduler { return &antman{} }},
+		{"muri-s", "packs by stage times, least remaining GPU time first (Muri-S)", func() sim.Scheduler { return newMuri(remainingGPUTime) }},
+		{"muri-l", "packs by stage times, least attained GPU time first (Muri-L)", func() sim.Scheduler { return newMuri(attainedGPUTime) }},
 	}
 }
 

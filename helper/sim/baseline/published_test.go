@@ -111,3 +111,25 @@ func TestUnknownPolicy(t *testing.T) {
 		t.Fatalf("New of an unknown name: %v; want an error that lists the known ones", err)
 	}
 }
+
+// TestMuri compares with the published averages or, where these came from
+// other code than was published, with the published code. The matchings have
+// many equals, so that the digits differ.
+func TestMuri(t *testing.T) {
+	want := published(t)
+	for _, c := range []struct {
+		policy, theirs, trace string
+		within                float64
+	}{
+		{"muri-l", "Muri-L", "trace3", 0.03},
+		{"muri-s", "Muri-S", "trace3", 0.05},
+		{"muri-l", "Muri-L", "testbed400", 0.03},
+		{"muri-s", "Muri-S", "testbed400", 0.05},
+	} {
+		w := want[[3]string{c.trace, c.theirs, "avg_jct_s"}]
+		got := muriSummary(t, c.trace, c.policy).AvgJCT
+		if min(off(got, w[0]), off(got, w[1])) > c.within {
+			t.Errorf("%s under %s: average JCT %.0f s, published %.0f s, the authors' code %.0f s", c.trace, c.policy, got, w[0], w[1])
+		}
+	}
+}
