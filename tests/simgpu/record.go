@@ -24,7 +24,9 @@ type Interval struct {
 	Busy       time.Duration
 }
 
-// Record is a list of intervals in the order of their starts.
+// Record is a list of intervals in the order of their starts. As the device
+// writes it, a stretch that lasts is in parts of at most a sample period that
+// meet exactly; Stretches joins them.
 type Record []Interval
 
 // Now returns CLOCK_MONOTONIC, the clock of the record.
@@ -36,7 +38,7 @@ func Now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// ReadRecord reads a device's record file and joins the parts of each stretch.
+// ReadRecord reads a device's record file.
 func ReadRecord(path string) (Record, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +73,8 @@ func ParseRecord(in io.Reader) (Record, error) {
 		}
 		r = append(r, i)
 	}
-	return r.join(), lines.Err()
+	sort.SliceStable(r, func(a, b int) bool { return r[a].Start < r[b].Start })
+	return r, lines.Err()
 }
 
 func parseInterval(line string) (Interval, error) {
@@ -88,9 +91,8 @@ func parseInterval(line string) (Interval, error) {
 	return i, nil
 }
 
-// join puts together the parts of each stretch and sorts by start.
-func (r Record) join() Record {
-	sort.SliceStable(r, func(a, b int) bool { return r[a].Start < r[b].Start })
+// Stretches returns the record with the parts of each stretch joined.
+func (r Record) Stretches() Record {
 	type key struct {
 		gpu, pid int
 		label    string
@@ -207,8 +209,9 @@ func (r Record) Utilisation(gpu int) float64 {
 // Overlaps returns the stretches in which both labels kept the same GPU busy.
 func (r Record) Overlaps(a, b string) []Interval {
 	var out []Interval
-	for _, x := range r.Of(a) {
-		for _, y := range r.Of(b) {
+	ours, theirs := r.Of(a).Stretches(), r.Of(b).Stretches()
+	for _, x := range ours {
+		for _, y := range theirs {
 			start, end := max(x.Start, y.Start), min(x.End, y.End)
 			if x.GPU == y.GPU && start < end {
 				out = append(out, Interval{GPU: x.GPU, Label: a + "+" + b, Start: start, End: end})

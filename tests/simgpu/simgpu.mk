@@ -15,7 +15,7 @@ SIMGPU_LIBRARY := $(CC) $(SIMGPU_CFLAGS) -fPIC -shared -Wl,-z,defs
 
 .PHONY: simgpu
 simgpu: $(SIMGPU_OUT)/simgpu-device $(SIMGPU_OUT)/simgpu-trainer \
-	$(SIMGPU_OUT)/libnvidia-ml.so.1 $(SIMGPU_OUT)/libcuda.so.1 \
+	$(SIMGPU_OUT)/libnvidia-ml.so.1 $(SIMGPU_OUT)/libcuda.so.1 $(SIMGPU_OUT)/cuda-checkpoint \
 	$(SIMGPU_VARIANTS:%=$(SIMGPU_OUT)/nvml-%/libnvidia-ml.so.1)
 
 $(SIMGPU_OUT)/simgpu-device: $(SIMGPU_DEVICE) $(SIMGPU_HEADERS)
@@ -37,3 +37,7 @@ $(SIMGPU_OUT)/nvml-%/libnvidia-ml.so.1: $(SIMGPU_NVML) $(SIMGPU_HEADERS)
 $(SIMGPU_OUT)/libcuda.so.1: $(SIMGPU_CUDA) $(SIMGPU_HEADERS)
 	@mkdir -p $(@D)
 	$(SIMGPU_LIBRARY) -Wl,-soname,libcuda.so.1 -o $@ $(SIMGPU_CUDA) -lm
+
+$(SIMGPU_OUT)/cuda-checkpoint: $(SIMGPU_SRC)/checkpoint_tool.c $(SIMGPU_SRC)/util.c $(SIMGPU_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(SIMGPU_CFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $(SIMGPU_SRC)/checkpoint_tool.c $(SIMGPU_SRC)/util.c -lm

@@ -1,0 +1,337 @@
+package simgpu
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// start starts a trainer and returns its command.
+func start(t *testing.T, d *Device, label string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := d.Trainer(label, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+func TestTrainerSaysWhenItIsDone(t *testing.T) {
+	d := Start(t, Options{})
+	progress := filepath.Join(t.TempDir(), "progress")
+	cmd := d.Trainer("a", "--iterations", "20", "--gpu-ms", "5", "--cpu-ms", "1", "--report", "0.02")
+	cmd.Env = append(cmd.Env, "GIMBAL_PROGRESS="+progress)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^iter \d+/20$`).Match(out) {
+		t.Errorf("no progress in %q", out)
+	}
+	if !regexp.MustCompile(`(?m)^done iterations=20 wall=\d+\.\d{3}\n\z`).Match(out) {
+		t.Errorf("no last line in %q", out)
+	}
+	if text, _ := os.ReadFile(progress); string(text) != "20\n" {
+		t.Errorf("progress file holds %q", text)
+	}
+	d.Stop()
+	if busy := d.Record().Busy("a"); busy != 100*time.Millisecond {
+		t.Errorf("20 kernels of 5 ms took %v of the GPU", busy)
+	}
+}
+
+func TestMemoryThatDoesNotFitIsRefused(t *testing.T) {
+	d := Start(t, Options{Memory: "16GiB", Reserved: "300MiB"})
+	for _, c := range []struct {
+		size string
+		code int
+	}{{"16084MiB", 0}, {"16085MiB", 1}} {
+		cmd := d.Trainer("a", "--memory", c.size, "--iterations", "1", "--gpu-ms", "1")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if code := exitCode(cmd.Run()); code != c.code {
+			t.Errorf("%s on an empty GPU: exit %d, expected %d", c.size, code, c.code)
+		}
+		if c.code == 1 && !strings.Contains(stderr.String(), "CUDA error: out of memory") {
+			t.Errorf("stderr is %q", stderr.String())
+		}
+	}
+}
+
+func TestSecondOfTwoLargeTrainersDies(t *testing.T) {
+	d := Start(t, Options{})
+	start(t, d, "first", "--memory", "9600MiB")
+	first := d.WaitClients(1).Clients[0].PID
+	waitUsed(t, d, 9600<<20)
+	if code := exitCode(d.Trainer("second", "--memory", "9600MiB", "--seconds", "1").Run()); code != 1 {
+		t.Errorf("second trainer: exit %d", code)
+	}
+	s := d.WaitClients(1)
+	if s.Clients[0].PID != first || s.GPUs[0].Used != 9600<<20 {
+		t.Errorf("first trainer was harmed: %+v", s)
+	}
+}
+
+func waitUsed(t *testing.T, d *Device, used uint64) {
+	t.Helper()
+	d.await("memory to be used", func() bool { return d.Show().GPUs[0].Used == used })
+}
+
+func TestMemoryIsFreeOnceItsProcessIsDead(t *testing.T) {
+	d := Start(t, Options{})
+	pids := filepath.Join(t.TempDir(), "pids")
+	cmd := start(t, d, "a", "--memory", "8GiB", "--fork", "2", "--daemon-workers", "1", "--pids", pids)
+	d.WaitClients(1)
+	waitUsed(t, d, 8<<30)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	waitUsed(t, d, 0)
+	workers := workersIn(t, d, pids, 3)
+	d.await("the workers to leave with their parent", func() bool {
+		for _, pid := range workers {
+			if syscall.Kill(pid, 0) == nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// workersIn waits until n workers have noted their pids.
+func workersIn(t *testing.T, d *Device, file string, n int) []int {
+	t.Helper()
+	var pids []int
+	d.await("the workers' pids", func() bool {
+		pids = nil
+		text, _ := os.ReadFile(file)
+		for _, w := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(w)
+			if err == nil {
+				pids = append(pids, pid)
+			}
+		}
+		return len(pids) >= n
+	})
+	return pids
+}
+
+func TestTrainersShareAGPUFairly(t *testing.T) {
+	d := Start(t, Options{})
+	a := start(t, d, "a", "--seconds", "1.5", "--cpu-ms", "2", "--memory", "1GiB")
+	b := start(t, d, "b", "--seconds", "1.5", "--cpu-ms", "2", "--gpu-ms", "7", "--queue", "4", "--memory", "1GiB")
+	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	d.Stop()
+	r := d.Record()
+	start := max(r.Of("a")[0].Start, r.Of("b")[0].Start)
+	both := r.Between(start, start+time.Second)
+	for label, share := range both.Shares() {
+		if share < 0.45 || share > 0.55 {
+			t.Errorf("%s got %.3f of the GPU", label, share)
+		}
+	}
+	if u := both.Utilisation(0); u < 0.85 || u > 1 {
+		t.Errorf("the GPU was used %.3f of the time", u)
+	}
+	if total, _ := both.Overlap("a", "b"); total < 500*time.Millisecond {
+		t.Errorf("two trainers that compete overlap by only %v", total)
+	}
+}
+
+func TestGPUsWorkSideBySide(t *testing.T) {
+	d := Start(t, Options{GPUs: 2})
+	a := d.Trainer("a", "--iterations", "40", "--gpu-ms", "10", "--cpu-ms", "0", "--gpus", "2")
+	b := d.Trainer("b", "--iterations", "1", "--gpu-ms", "10")
+	b.Env = append(b.Env, "CUDA_VISIBLE_DEVICES="+d.Show().GPUs[1].UUID)
+	if err := errors.Join(a.Run(), b.Run()); err != nil {
+		t.Fatal(err)
+	}
+	d.Stop()
+	r := d.Record()
+	for gpu := range 2 {
+		if busy := r.On(gpu).Busy("a"); busy != 400*time.Millisecond {
+			t.Errorf("GPU %d gave %v", gpu, busy)
+		}
+	}
+	if len(r.On(0).Of("b")) != 0 || len(r.On(1).Of("b").Stretches()) != 1 {
+		t.Errorf("b ran on the wrong GPU: %+v", r.Of("b"))
+	}
+}
+
+func TestVisibleDevices(t *testing.T) {
+	d := Start(t, Options{GPUs: 3, Seed: "fixed"})
+	uuid := d.Show().GPUs[2].UUID
+	for _, c := range []struct {
+		visible string
+		gpu     int // -1: refused
+	}{{"0", 0}, {"2,0", 2}, {uuid, 2}, {uuid[:10], 2}, {"", -1}, {"7", -1}, {"GPU-", -1}, {"-1", -1}} {
+		cmd := d.Trainer("v"+c.visible, "--iterations", "1", "--gpu-ms", "1")
+		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+c.visible)
+		if code := exitCode(cmd.Run()); (code == 0) != (c.gpu >= 0) {
+			t.Errorf("%q: exit %d", c.visible, code)
+		}
+		var got []string
+		for _, e := range d.Events() {
+			if e.Label == "v"+c.visible && e.Name == "attach" {
+				got = e.Args
+			}
+		}
+		if c.gpu >= 0 && (len(got) != 1 || got[0] != strconv.Itoa(c.gpu)) {
+			t.Errorf("%q: attached to %v, expected %d", c.visible, got, c.gpu)
+		}
+	}
+}
+
+func TestStoppedTrainerLeavesOnlyWhatIsInFlight(t *testing.T) {
+	d := Start(t, Options{})
+	a := start(t, d, "a", "--gpu-ms", "10", "--cpu-ms", "0", "--queue", "3")
+	d.await("a to compute", func() bool { return d.Record().Busy("a") > 100*time.Millisecond })
+	if err := a.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := Now()
+	b := d.Trainer("b", "--seconds", "0.6", "--gpu-ms", "10", "--cpu-ms", "0")
+	if err := b.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	resumed := Now()
+	d.await("a to go on", func() bool { _, end := d.Record().Of("a").Span(); return end > resumed })
+	// Three kernels of 10 ms may follow; the rest is for a stop that comes late.
+	pause := d.Record().Between(stopped, resumed)
+	if busy := pause.Busy("a"); busy > 60*time.Millisecond {
+		t.Errorf("stopped, a still got %v", busy)
+	}
+	if busy := pause.Busy("b"); busy < 400*time.Millisecond {
+		t.Errorf("beside a stopped trainer b got only %v", busy)
+	}
+}
+
+func TestMPSClientsRunTogether(t *testing.T) {
+	d := Start(t, Options{})
+	alone := func(label string) *exec.Cmd {
+		return start(t, d, label, "--mps", "--sm", "0.5", "--iterations", "40", "--cpu-ms", "0", "--gpu-ms", "10")
+	}
+	a, b := alone("a"), alone("b")
+	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	d.Stop()
+	for _, label := range []string{"a", "b"} {
+		r := d.Record().Of(label)
+		start, end := r.Span()
+		if took := end - start; took > 600*time.Millisecond {
+			t.Errorf("%s needed %v for 400 ms of kernels that fill half the GPU", label, took)
+		}
+	}
+}
+
+func TestSignalsAndGaps(t *testing.T) {
+	d := Start(t, Options{})
+	dir := t.TempDir()
+	note := filepath.Join(dir, "note")
+	a := start(t, d, "a", "--on-term", filepath.Join(dir, "term"), "--term-exit", "7", "--notify", "USR1:"+note)
+	d.await("a to compute", func() bool { return d.Record().Busy("a") > 0 })
+	_ = a.Process.Signal(syscall.SIGUSR1)
+	d.await("the notice", func() bool { text, _ := os.ReadFile(note); return len(text) > 0 })
+	_ = a.Process.Signal(syscall.SIGTERM)
+	if code := exitCode(a.Wait()); code != 7 {
+		t.Errorf("exit %d", code)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "term")); !strings.HasPrefix(string(text), "terminated iteration ") {
+		t.Errorf("the file written on SIGTERM holds %q", text)
+	}
+	gaps := d.Trainer("gaps", "--seconds", "1", "--gap-every", "0.1", "--gap", "0.2")
+	if err := gaps.Run(); err != nil {
+		t.Fatal(err)
+	}
+	d.Stop()
+	if r := d.Record().Of("gaps").Stretches(); len(r) < 3 || r.Busy("gaps") > 600*time.Millisecond {
+		t.Errorf("no gaps in %v", r)
+	}
+}
+
+func TestGrowingTrainerRunsOutOfMemory(t *testing.T) {
+	d := Start(t, Options{Memory: "2GiB", Reserved: "0"})
+	cmd := d.Trainer("leak", "--memory", "1GiB", "--grow", "300MiB", "--grow-every", "0.01", "--gpu-ms", "1", "--cpu-ms", "1")
+	if code := exitCode(cmd.Run()); code != 1 {
+		t.Errorf("exit %d", code)
+	}
+	var last Event
+	for _, e := range d.Events() {
+		if e.Name != "exit" {
+			last = e
+		}
+	}
+	if last.Name != "out-of-memory" {
+		t.Errorf("last event %+v", last)
+	}
+}
+
+func TestWorkersOfEveryKind(t *testing.T) {
+	d := Start(t, Options{})
+	pids := filepath.Join(t.TempDir(), "pids")
+	a := start(t, d, "a", "--fork", "1", "--setsid-workers", "1", "--daemon-workers", "1", "--exec-workers", "1",
+		"--fork-every", "20", "--fork-kind", "daemon", "--child-life", "40", "--pids", pids)
+	all := workersIn(t, d, pids, 8)
+	group, err := syscall.Getpgid(a.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := 0
+	for _, pid := range all[:4] {
+		if g, err := syscall.Getpgid(pid); err == nil && g != group {
+			outside++
+		}
+	}
+	if outside < 2 {
+		t.Errorf("%d workers left the process group, expected at least 2", outside)
+	}
+}
+
+func TestMalformedCommandsAreRefused(t *testing.T) {
+	d := Start(t, Options{})
+	for _, c := range [][]string{
+		{"set", "no-such=1"}, {"set", "lag=fast"}, {"set"}, {"set", "lost=yes", "gpu=9"},
+		{"ghost", "pid=1"}, {"xid"}, {"explode"}, {"set", "process-util=maybe"},
+	} {
+		if out, err := d.TryCtl(c...); err == nil {
+			t.Errorf("%v was accepted: %q", c, out)
+		}
+	}
+	for _, args := range [][]string{{"--memory", "lots"}, {"--queue", "0"}, {"--sm", "2"}, {"extra"}} {
+		if code := exitCode(d.Trainer("x", args...).Run()); code != 2 {
+			t.Errorf("trainer %v: exit %d", args, code)
+		}
+	}
+}
+
+func TestDeviceLeavesWithItsStandardInput(t *testing.T) {
+	d := Start(t, Options{})
+	d.Stop()
+	if _, err := d.TryCtl("show"); err == nil {
+		t.Error("the device still answers")
+	}
+	if code := exitCode(d.Trainer("x", "--iterations", "1").Run()); code != 1 {
+		t.Errorf("without a device the trainer exits %d", code)
+	}
+}
