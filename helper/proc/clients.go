@@ -16,8 +16,8 @@ const lastSystemUID = 999
 const nobody = 65534
 
 // slurmProgram says whether a name is that of a program of Slurm or munge.
-func slurmProgram(name string) bool {
-	switch name {
+func slurmProgram[T string | []byte](name T) bool {
+	switch string(name) {
 	case "slurmstepd", "slurmd", "slurmctld", "slurmdbd", "slurmrestd", "sackd", "munged",
 		"srun", "salloc", "sbatch", "sattach", "sbcast", "scancel", "scontrol", "scrontab",
 		"squeue", "sinfo", "sacct", "sacctmgr", "sstat", "sprio", "sshare", "sreport",
@@ -30,7 +30,7 @@ func slurmProgram(name string) bool {
 // isSlurm says whether a process is a program of Slurm: by its name, and by
 // the file that it runs, so that a job cannot keep from being paused by calling
 // itself srun. A process whose file cannot be read is believed.
-func (h Host) isSlurm(pid int, comm string) bool {
+func (h Host) isSlurm(pid int, comm []byte) bool {
 	if !slurmProgram(comm) {
 		return false
 	}
@@ -43,10 +43,10 @@ func (h Host) isSlurm(pid int, comm string) bool {
 
 // runsStepd says whether a process still runs slurmstepd's program: it was
 // forked for a task and has not exec'ed yet, or it is slurmstepd itself.
-func (h Host) runsStepd(pid int, comm string) bool {
+func (h Host) runsStepd(pid int, comm []byte) bool {
 	base, trusted, err := h.exe(pid)
 	if err != nil {
-		return comm == "slurmstepd"
+		return string(comm) == "slurmstepd"
 	}
 	return trusted && base == "slurmstepd"
 }
@@ -79,5 +79,5 @@ func (h Host) Executed(id ID) (bool, error) {
 	if s.dead() {
 		return false, ErrGone
 	}
-	return !h.runsStepd(id.PID, string(s.Comm)), nil
+	return !h.runsStepd(id.PID, s.Comm), nil
 }

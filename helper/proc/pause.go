@@ -10,7 +10,7 @@ import (
 )
 
 // How a pause waits for processes to stop: it looks again at once for a short
-// while, then ever more rarely.
+// while after anything changed, then ever more rarely.
 const (
 	eagerFor    = 300 * time.Microsecond
 	firstRest   = 50 * time.Microsecond
@@ -60,6 +60,7 @@ type pausing struct {
 	byScan  bool
 	result  Paused
 	members []ID
+	buf     [statSize]byte
 }
 
 // victim is a process that was told to stop.
@@ -67,7 +68,6 @@ type victim struct {
 	id      ID
 	since   time.Time
 	stat    Stat // as last seen, without Comm
-	comm    string
 	state   victimState
 	walked  bool // its children were looked at after it was seen stopped
 	checked bool // it was asked whether it is frozen
@@ -94,7 +94,7 @@ func newPausing(t *Tracker, target Target) *pausing {
 // run passes over the target until a look after all were seen stopped finds
 // nothing new.
 func (p *pausing) run(ctx context.Context, begin time.Time) error {
-	rest := firstRest
+	rest, moved, before := firstRest, begin, 0
 	for {
 		p.result.Passes++
 		fresh, settled, err := p.find()
@@ -115,7 +115,9 @@ func (p *pausing) run(ctx context.Context, begin time.Time) error {
 		if err := ctx.Err(); err != nil {
 			return p.incomplete(begin, err)
 		}
-		if p.running > 0 && time.Since(begin) > eagerFor {
+		if len(fresh) > 0 || p.running != before {
+			rest, moved, before = firstRest, time.Now(), p.running
+		} else if time.Since(moved) > eagerFor {
 			time.Sleep(rest)
 			rest = min(2*rest, longestRest)
 		}
@@ -223,10 +225,11 @@ func (p *pausing) fromScan() ([]ID, error) {
 func (p *pausing) stop(id ID) error {
 	v := p.known[id]
 	v.since, v.state = time.Now(), victimGone
-	err := p.host.withProcess(id, func(s Stat, send func(unix.Signal) error) error {
-		v.comm, s.Comm = string(s.Comm), nil
+	err := p.host.withProcess(p.buf[:], id, func(s Stat, send func(unix.Signal) error) error {
+		comm := s.Comm
 		v.stat = s
-		return p.tell(v, send)
+		v.stat.Comm = nil
+		return p.tell(v, comm, send)
 	})
 	if errors.Is(err, ErrGone) {
 		v.state = victimGone
@@ -242,12 +245,12 @@ func (p *pausing) stop(id ID) error {
 	return nil
 }
 
-func (p *pausing) tell(v *victim, send func(unix.Signal) error) error {
+func (p *pausing) tell(v *victim, comm []byte, send func(unix.Signal) error) error {
 	switch {
 	case v.stat.leaving():
 		return nil
-	case p.host.isSlurm(v.id.PID, v.comm):
-		if p.roots[v.id] && p.host.runsStepd(v.id.PID, v.comm) {
+	case p.host.isSlurm(v.id.PID, comm):
+		if p.roots[v.id] && p.host.runsStepd(v.id.PID, comm) {
 			return fmt.Errorf("process %s: %w", v.id, ErrNotStarted)
 		}
 		p.spared(v)
@@ -307,8 +310,7 @@ func (p *pausing) confirm() error {
 
 // look reads the state of one process that was told to stop.
 func (p *pausing) look(v *victim) error {
-	var buf [statSize]byte
-	s, err := p.host.statOf(buf[:], v.id)
+	s, err := p.host.statOf(p.buf[:], v.id)
 	if errors.Is(err, ErrGone) || err == nil && s.leaving() {
 		v.state = victimGone
 		return nil

@@ -34,8 +34,9 @@ func (h Host) Resume(set []ID) (Resumed, error) {
 	begin := time.Now()
 	var r Resumed
 	var errs []error
+	var buf [statSize]byte
 	for _, id := range set {
-		if err := h.resumeOne(id, &r); errors.Is(err, ErrGone) {
+		if err := h.resumeOne(buf[:], id, &r); errors.Is(err, ErrGone) {
 			r.Gone = append(r.Gone, id)
 		} else if err != nil {
 			errs = append(errs, err)
@@ -51,8 +52,8 @@ func (h Host) Resume(set []ID) (Resumed, error) {
 
 // resumeOne sends SIGCONT unless somebody else wants the process stopped. One
 // that runs is sent it as well: it may not have come to act on our stop yet.
-func (h Host) resumeOne(id ID, r *Resumed) error {
-	return h.withProcess(id, func(s Stat, send func(unix.Signal) error) error {
+func (h Host) resumeOne(buf []byte, id ID, r *Resumed) error {
+	return h.withProcess(buf, id, func(s Stat, send func(unix.Signal) error) error {
 		st, err := h.status(id.PID)
 		if err != nil {
 			return err

@@ -50,8 +50,9 @@ func (h Host) signaller() Signaller {
 // withProcess opens a descriptor of exactly this process, proves by its start
 // time that it is the one that was meant, and calls do with what it is doing
 // and a function that signals it. It returns ErrGone for a process that ended.
-// Neither init, nor a kernel thread, nor this process is ever handed on.
-func (h Host) withProcess(id ID, do func(s Stat, send func(unix.Signal) error) error) error {
+// Neither init, nor a kernel thread, nor this process is ever handed on. The
+// stat is read into buf.
+func (h Host) withProcess(buf []byte, id ID, do func(s Stat, send func(unix.Signal) error) error) error {
 	if id.PID <= 1 || id.Start == 0 || id.PID == os.Getpid() {
 		return fmt.Errorf("process %s: %w", id, errProtected)
 	}
@@ -61,8 +62,7 @@ func (h Host) withProcess(id ID, do func(s Stat, send func(unix.Signal) error) e
 		return signalError(err, id, "open a pidfd")
 	}
 	defer sig.Close(fd)
-	var buf [statSize]byte
-	s, err := h.statOf(buf[:], id)
+	s, err := h.statOf(buf, id)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 var errMalformed = errors.New("malformed")
 
 // statSize holds any /proc/PID/stat: a comm of at most 64 bytes and 51 numbers.
-const statSize = 2048
+const statSize = 1280
 
 // Flags in /proc/PID/stat: PF_EXITING and PF_KTHREAD.
 const (
