@@ -25,7 +25,7 @@ import (
 const RequireVar = "SLURMTEST_REQUIRE"
 
 // commands are the programs without which there is no cluster.
-var commands = []string{"munged", "slurmctld", "slurmd", "sbatch", "scontrol", "setsid", "flock"}
+var commands = []string{"munged", "slurmctld", "slurmd", "sbatch", "scontrol", "setsid", "flock", "shuf"}
 
 // Options describe a cluster; the zero value is one node with two GPUs and
 // eight shards, proctrack/linuxproc and an empty plug stack.

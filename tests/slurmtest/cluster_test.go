@@ -1,6 +1,7 @@
 package slurmtest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,11 +15,40 @@ import (
 
 const patience = time.Minute
 
-func TestBatchJob(t *testing.T) {
-	c := Start(t, Options{Env: []string{"SLURMTEST_WORD=two words"}})
-	if got := c.NodeState(t); got != "idle" {
-		t.Errorf("NodeState() = %q, want idle", got)
+// shared is the cluster of the tests that need nothing special and change
+// nothing; nil where there can be none.
+var shared *Cluster
+
+func TestMain(m *testing.M) { os.Exit(runWithShared(m)) }
+
+func runWithShared(m *testing.M) int {
+	if Unavailable() != nil {
+		return m.Run()
 	}
+	var err error
+	opts := Options{Nodes: 2, GPUs: -1, Env: []string{"SLURMTEST_WORD=two words"}}
+	if shared, err = Up(context.Background(), "", opts); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := shared.Down(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func useShared(t *testing.T) *Cluster {
+	t.Helper()
+	Need(t)
+	shared.LogsOnFailure(t)
+	return shared
+}
+
+func TestBatchJob(t *testing.T) {
+	t.Parallel()
+	c := useShared(t)
 	id := c.Sbatch(t, `echo "$SLURMTEST_WORD on $SLURMD_NODENAME"; exit 3`)
 	job := c.WaitDone(t, id, patience)
 	if job.State != "FAILED" || job.ExitCode != 3 {
@@ -27,33 +57,35 @@ func TestBatchJob(t *testing.T) {
 	if got, want := c.JobOutput(t, id), "two words on "+c.Nodes[0]+"\n"; got != want {
 		t.Errorf("JobOutput() = %q, want %q", got, want)
 	}
-	if got := c.DrainReason(t); got != "" {
-		t.Errorf("DrainReason() = %q, want none", got)
-	}
-	c.must(t, "scontrol", "update", "NodeName="+c.Nodes[0], "State=drain", "Reason=by the test")
-	if got := c.DrainReason(t); got != "by the test" {
-		t.Errorf("DrainReason() = %q, want %q", got, "by the test")
-	}
 }
 
+// The second GPU is number 1 to Slurm; to a job that reaches no other it is 0.
 func TestShardsFillOneGPUThenTheNext(t *testing.T) {
-	c := Start(t, Options{Proctrack: "cgroup"})
-	const script = `echo $SLURM_JOB_GPUS $CUDA_VISIBLE_DEVICES; sleep 300`
+	t.Parallel()
+	if _, err := os.Stat("/sys/fs/cgroup/devices"); err != nil {
+		t.Skip("SKIPPED: no device cgroup of version 1")
+	}
+	c := Start(t, Options{Proctrack: "cgroup", ConstrainDevices: true})
+	const script = `srun bash -c 'echo $SLURM_JOB_GPUS $SLURM_STEP_GPUS $CUDA_VISIBLE_DEVICES'; sleep 300`
 	first := c.Sbatch(t, script, "--gres=shard:4")
 	c.WaitState(t, first, patience, "RUNNING")
 	second := c.Sbatch(t, script, "--gres=shard:1")
 	c.WaitState(t, second, patience, "RUNNING")
-	for id, want := range map[int]string{first: "0 0\n", second: "1 1\n"} {
+	for id, want := range map[int]string{first: "0 0 0\n", second: "1 1 0\n"} {
 		eventually(t, "output of the job", func() bool { return c.JobOutput(t, id) == want })
 	}
 	c.must(t, "scancel", strconv.Itoa(first))
 	if job := c.WaitDone(t, first, patience); job.State != "CANCELLED" {
 		t.Errorf("state %s, want CANCELLED", job.State)
 	}
+	if got := c.NodeState(t); got != "mixed" {
+		t.Errorf("NodeState() = %q, want mixed", got)
+	}
 }
 
 func TestJobsOfAnotherUser(t *testing.T) {
-	c := Start(t, Options{})
+	t.Parallel()
+	c := useShared(t)
 	id := c.Sbatch(t, "id -u", "--uid=65534", "--gid=65534")
 	result := c.RunAs(65534, 65534, "srun", "id", "-u")
 	if result.Exit != 0 || result.Stdout != "65534\n" {
@@ -66,23 +98,51 @@ func TestJobsOfAnotherUser(t *testing.T) {
 }
 
 func TestSeveralNodes(t *testing.T) {
-	c := Start(t, Options{Nodes: 3, GPUs: -1})
-	result := c.Run("srun", "-N3", "printenv", "SLURMD_NODENAME")
+	t.Parallel()
+	c := useShared(t)
+	result := c.Run("srun", "-N2", "printenv", "SLURMD_NODENAME")
 	names := strings.Fields(result.Stdout)
 	slices.Sort(names)
-	if len(c.Nodes) != 3 || !slices.Equal(names, c.Nodes) {
+	if len(c.Nodes) != 2 || !slices.Equal(names, c.Nodes) {
 		t.Errorf("nodes %q, srun on %s", c.Nodes, result)
 	}
 }
 
 func TestPlugstackIsReadByCommands(t *testing.T) {
-	c := Start(t, Options{Plugstack: "required /nonexistent/plugin.so"})
+	t.Parallel()
+	c := Start(t, Options{Plugstack: "optional /nonexistent/plugin.so"})
+	if got, err := os.ReadFile(filepath.Join(c.Dir, "plugstack.conf")); err != nil ||
+		string(got) != "optional /nonexistent/plugin.so\n" {
+		t.Errorf("plugstack.conf = %q, %v", got, err)
+	}
+	if result := c.Run("srun", "-Q", "true"); result.Exit != 0 {
+		t.Errorf("srun with an optional plugin that is missing: %s", result)
+	}
+	path := filepath.Join(c.Dir, "plugstack.conf")
+	if err := os.WriteFile(path, []byte("required /nonexistent/plugin.so\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if result := c.Run("srun", "true"); result.Exit == 0 || !strings.Contains(result.Stderr, "plugin.so") {
-		t.Errorf("srun with a missing plugin: %s", result)
+		t.Errorf("srun with a required plugin that is missing: %s", result)
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	testDrain(t, c)
+}
+
+func testDrain(t *testing.T, c *Cluster) {
+	if state, reason := c.NodeState(t), c.DrainReason(t); state != "idle" || reason != "" {
+		t.Errorf("state %q, reason %q, want idle and none", state, reason)
+	}
+	c.must(t, "scontrol", "update", "NodeName="+c.Nodes[0], "State=drain", "Reason=by the test")
+	if state, reason := c.NodeState(t), c.DrainReason(t); state != "drained" || reason != "by the test" {
+		t.Errorf("state %q, reason %q, want drained, by the test", state, reason)
 	}
 }
 
 func TestTwoClustersAtOnceShareNothing(t *testing.T) {
+	t.Parallel()
 	Need(t)
 	clusters := make(chan *Cluster)
 	for range 2 {
@@ -117,15 +177,9 @@ func TestTwoClustersAtOnceShareNothing(t *testing.T) {
 // A crash kills all daemons and leaves stopped tasks, a frozen cgroup and a
 // task that has left its session; up and down deal with them.
 func TestUpAfterACrash(t *testing.T) {
+	t.Parallel()
 	Need(t)
-	dir, err := os.MkdirTemp("", "slurm-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := folder(t)
 	c := mustGoUp(t, dir, Options{Proctrack: "cgroup"})
 	id := c.Sbatch(t, "setsid sleep 300 & sleep 300")
 	c.WaitState(t, id, patience, "RUNNING")
@@ -156,16 +210,28 @@ func TestUpAfterACrash(t *testing.T) {
 	mustGoDown(t, again)
 }
 
+// One task of the job leaves its session and, where it can, its cgroup.
 func TestDownLeavesNothing(t *testing.T) {
-	c := Start(t, Options{Proctrack: "cgroup"})
-	id := c.Sbatch(t, "sleep 300")
+	t.Parallel()
+	c := Start(t, Options{})
+	id := c.Sbatch(t, `
+		leave() {
+			echo $BASHPID >/sys/fs/cgroup/unified/cgroup.procs || echo $BASHPID >/sys/fs/cgroup/cgroup.procs
+			exec setsid sleep 300
+		} 2>/dev/null
+		leave & echo $!
+		sleep 300`)
 	c.WaitState(t, id, patience, "RUNNING")
 	var pids []int
-	eventually(t, "the script and its child", func() bool {
+	eventually(t, "the script and its two children", func() bool {
 		pids = c.Pids(id)
-		return len(pids) == 2
+		return len(pids) == 3 && c.JobOutput(t, id) != ""
 	})
-	pids = append(pids, daemonPids(t, c)...)
+	left, err := strconv.Atoi(strings.TrimSpace(c.JobOutput(t, id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids = append(append(pids, left), daemonPids(t, c)...)
 
 	mustGoDown(t, c)
 	for _, pid := range pids {
@@ -180,13 +246,26 @@ func TestDownLeavesNothing(t *testing.T) {
 
 func TestUpSaysWhyItFailed(t *testing.T) {
 	Need(t)
-	c, err := Up(t.Context(), "", Options{ConfExtra: []string{"SelectType=select/nonsense"}})
-	if err == nil {
-		mustGoDown(t, c)
-		t.Fatal("a broken slurm.conf was accepted")
+	tests := []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"slurmctld", Options{ConfExtra: []string{"SelectType=select/nonsense"}}, "select/nonsense"},
+		{"slurmd", Options{Plugstack: "required /nonexistent/plugin.so"}, "plugin.so"},
+		{"option", Options{Proctrack: "pgid"}, "--proctrack must be"},
 	}
-	if !strings.Contains(err.Error(), "select/nonsense") {
-		t.Errorf("the message does not name the cause: %v", err)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := Up(t.Context(), "", test.opts)
+			if err == nil {
+				mustGoDown(t, c)
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the message does not hold %q: %v", test.want, err)
+			}
+		})
 	}
 }
 
@@ -209,9 +288,12 @@ func mustGoDown(t *testing.T, c *Cluster) {
 	if left, err := os.ReadDir(c.Dir); len(left) > 0 {
 		t.Errorf("files left: %v, %v", left, err)
 	}
-	prefix := strings.TrimSuffix(c.Nodes[0], "n0")
-	for _, pattern := range []string{"/sys/fs/cgroup/*/slurm_%sn*", "/sys/fs/cgroup/*/slurm-node.%s"} {
-		if left, _ := filepath.Glob(fmt.Sprintf(pattern, prefix)); len(left) > 0 {
+	port := strings.TrimSuffix(strings.TrimPrefix(c.Nodes[0], "p"), "n0")
+	for _, pattern := range []string{"/sys/fs/cgroup/*/slurm_p%sn*", "/sys/fs/cgroup/*/slurm-node.p%s"} {
+		left, _ := filepath.Glob(fmt.Sprintf(pattern, port))
+		list, _ := script(t, "list")
+		taken := strings.Contains("\n"+list, "\n"+port+" ") // by the next cluster
+		if len(left) > 0 && !taken {
 			t.Errorf("cgroups left: %v", left)
 		}
 	}

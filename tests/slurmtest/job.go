@@ -1,7 +1,9 @@
 package slurmtest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -95,7 +97,8 @@ func (c *Cluster) wait(t testing.TB, id int, timeout time.Duration, what string,
 	}
 }
 
-// JobOutput returns what the job has written to its output file so far.
+// JobOutput returns what the job has written to its output file so far, which
+// is nothing before slurmstepd has made the file.
 func (c *Cluster) JobOutput(t testing.TB, id int) string {
 	t.Helper()
 	job, err := c.Job(id)
@@ -103,7 +106,7 @@ func (c *Cluster) JobOutput(t testing.TB, id int) string {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(job.StdOut)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("output of job %d: %v", id, err)
 	}
 	return string(text)

@@ -1,0 +1,123 @@
+package slurmtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// script runs scripts/slurm-node by hand and returns what it printed and its
+// exit status.
+func script(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	path, err := findScript()
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := run(exec.Command(path, args...))
+	return result.Stdout + result.Stderr, result.Exit
+}
+
+// folder makes a folder with a short name that every user can reach.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "slurm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestScriptUsage(t *testing.T) {
+	tests := []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{[]string{"--help"}, 0, "usage:"},
+		{nil, 2, "unknown command ''"},
+		{[]string{"sideways", "x"}, 2, "unknown command 'sideways'"},
+		{[]string{"up"}, 2, "up needs a folder"},
+		{[]string{"down", "x", "--now"}, 2, "down takes no options"},
+		{[]string{"up", "x", "--nodes"}, 2, "--nodes needs a value"},
+		{[]string{"up", "x", "--nodes", "65"}, 2, "--nodes must be 1 to 64"},
+		{[]string{"up", "x", "--nodes", "two"}, 2, "--nodes must be a number, not 'two'"},
+		{[]string{"up", "x", "--colour", "red"}, 2, "unknown option --colour"},
+		{[]string{"up", "x", "--env", "1=2"}, 2, "--env must be NAME=VALUE, not '1=2'"},
+		{[]string{"env", "/nonexistent/cluster"}, 1, "no cluster in /nonexistent/cluster"},
+		{[]string{"down", "/nonexistent/cluster"}, 0, ""},
+	}
+	for _, test := range tests {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			out, exit := script(t, test.args...)
+			if exit != test.exit || !strings.Contains(out, test.want) {
+				t.Errorf("exit %d, want %d and %q:\n%s", exit, test.exit, test.want, out)
+			}
+		})
+	}
+}
+
+func TestScriptRefusesForeignFiles(t *testing.T) {
+	Need(t)
+	dir := folder(t)
+	precious := filepath.Join(dir, "log")
+	if err := os.WriteFile(precious, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := script(t, "up", dir); exit != 1 || !strings.Contains(out, "is not of a cluster") {
+		t.Errorf("up: exit %d, %s", exit, out)
+	}
+	if out, exit := script(t, "down", dir); exit != 0 {
+		t.Errorf("down: exit %d, %s", exit, out)
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestScriptByHand(t *testing.T) {
+	t.Parallel()
+	Need(t)
+	dir := folder(t)
+	envFile := filepath.Join(dir, "variables")
+	if err := os.WriteFile(envFile, []byte("QUOTED=it's \"two  words\" $HOME\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	owner := exec.Command("sleep", "300")
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	endOwner := func() { owner.Process.Kill(); owner.Wait() }
+	t.Cleanup(func() { endOwner(); script(t, "down", dir) })
+	if out, exit := script(t, "up", dir, "--env-file", envFile, "--owner", strconv.Itoa(owner.Process.Pid)); exit != 0 {
+		t.Fatalf("up: exit %d, %s", exit, out)
+	}
+
+	if out, exit := script(t, "status", dir); exit != 0 || !strings.Contains(out, "n0 idle") {
+		t.Errorf("status: exit %d, %s", exit, out)
+	}
+	if out, _ := script(t, "list"); !strings.Contains(out, " "+dir+"\n") {
+		t.Errorf("list does not show %s: %s", dir, out)
+	}
+	variables, _ := script(t, "env", dir)
+	result := run(exec.Command("bash", "-c", variables+`sinfo -h -o %T; echo "$QUOTED"`))
+	if want := "idle\nit's \"two  words\" $HOME\n"; result.Stdout != want {
+		t.Errorf("in the shell: %s, want %q", result, want)
+	}
+
+	endOwner()
+	eventually(t, "the cluster to follow its owner", func() bool {
+		out, _ := script(t, "list")
+		return !strings.Contains(out, " "+dir+"\n")
+	})
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("files left: %v, %v", left, err)
+	}
+}
