@@ -1,0 +1,103 @@
+package policy
+
+import "github.com/gimbal-hpc/gimbal/helper/model"
+
+// emit compares what was chosen with what runs, and says the difference.
+// Whoever is to start waits until those that make way for it are seen to have
+// stopped: the engine asks again on each outcome.
+func (d *Decider) emit() {
+	d.occupied()
+	for _, v := range d.order {
+		if v.taken {
+			continue
+		}
+		if v.stand == aside && v.t.State != model.New {
+			d.stopOrdered(v)
+			continue
+		}
+		switch {
+		case v.t.State == model.Running:
+			if !v.chosen {
+				d.act(v, model.PrimPause)
+			}
+		case v.chosen && d.mayGo(v):
+			d.letGo(v)
+		case v.t.State == model.New:
+			d.act(v, model.PrimHold)
+		}
+	}
+}
+
+// stopOrdered pauses what a person wants paused.
+func (d *Decider) stopOrdered(v *view) {
+	if v.why.code == ordered && v.t.State == model.Running && v.counts {
+		d.act(v, model.PrimPause)
+	}
+}
+
+// occupied counts on each GPU who computes now.
+func (d *Decider) occupied() {
+	for i := range d.gpus {
+		g := &d.gpus[i]
+		for _, v := range g.pack {
+			if v.counts && v.computes {
+				g.busy++
+			}
+		}
+	}
+}
+
+// mayGo tells whether those that are not to compute beside the tenant have
+// stopped. What must go on at once does not wait.
+func (d *Decider) mayGo(v *view) bool {
+	if v.stand == fixed {
+		return true
+	}
+	for _, s := range v.seats {
+		g := &d.gpus[s]
+		if v.counts && g.p.Share.Together > 0 && g.busy >= g.p.Share.Together {
+			return d.waits(v, g)
+		}
+		for _, o := range g.pack {
+			if o != v && o.computes && o.counts && !o.chosen && !d.pairs(v, o, g) {
+				return d.waits(v, g)
+			}
+		}
+	}
+	return true
+}
+
+// waits notes whom the tenant waits for.
+func (d *Decider) waits(v *view, g *gpuView) bool {
+	for _, o := range g.pack {
+		if o != v && o.computes && o.counts && !o.chosen {
+			v.why = verdict{code: handOver, gpu: g, other: o}
+			break
+		}
+	}
+	return false
+}
+
+// letGo lets a tenant go on that is new or stopped.
+func (d *Decider) letGo(v *view) {
+	do := model.PrimResume
+	switch v.t.State {
+	case model.New:
+		do = model.PrimRun
+	case model.Swapped:
+		do = model.PrimRestore
+	case model.Held, model.Paused:
+	default:
+		return
+	}
+	if v.counts {
+		for _, s := range v.seats {
+			d.gpus[s].busy++
+		}
+	}
+	d.act(v, do)
+}
+
+func (d *Decider) act(v *view, do model.Primitive) {
+	d.actions = append(d.actions, model.Action{Do: do, Tenant: v.t.ID, Why: d.reason(v)})
+}

@@ -1,0 +1,230 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
+
+// Key is one key of a policy file.
+type Key struct {
+	Path    string // "share.quantum", "guard.when"
+	Type    string // "text", "time", "size", "whole number", "list", "number expression", "rule"
+	Default string // as it would be written; "" where there is none
+	Meaning string
+}
+
+// key is a Key with what takes its value in.
+type key struct {
+	Key
+	set func(b *builder, path string, v any)
+}
+
+// keys are all keys, in the order in which they are shown.
+var keys = []key{
+	textKey("name", "the name that jobs ask for: lower-case letters, digits, - and _", func(b *builder) *string { return &b.p.Name }),
+	textKey("objective", "what it is good for, in a line", func(b *builder) *string { return &b.p.Objective }),
+	textKey("origin", "whose idea it is: paper, year", func(b *builder) *string { return &b.p.Origin }),
+	textKey("caveat", "what it cannot do", func(b *builder) *string { return &b.p.Caveat }),
+
+	{Key{"share.together", "whole number", "", "tenants that compute at once on a GPU; without it all that fit"}, setTogether},
+	timeKey("share.quantum", "30s", "how long a choice stands; shorter where limits.max_pause asks for it", func(b *builder) *time.Duration { return &b.p.Share.Quantum }),
+	numberKey("share.tier", "0", "tenants of a higher tier go before all of a lower one", func(b *builder) **Number { return &b.p.Share.Tier }),
+	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first", func(b *builder) **Number { return &b.p.Share.Rank }),
+	ruleKey("share.admit", "true", "whether a tenant whose memory fits may start on the GPU", inAdmit, func(b *builder) **Rule { return &b.p.Share.Admit }),
+	textKey("share.admit_reason", "what a tenant is told that admit keeps out; {tenant} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.AdmitReason }),
+	ruleKey("share.pair", "true", "whether a tenant may compute beside one that was chosen before it (mate); asked for each mate on each shared GPU", inPair, func(b *builder) **Rule { return &b.p.Share.Pair }),
+	textKey("share.pair_reason", "what a tenant is told that pair keeps from computing; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.PairReason }),
+
+	timeKey("limits.min_run", "30s", "a tenant is not paused so soon after its youngest task was launched", func(b *builder) *time.Duration { return &b.p.Limits.MinRun }),
+	timeKey("limits.max_pause", "60s", "the longest pause while mates can be paused; then a tenant runs for a breath at least. 0s: no limit", func(b *builder) *time.Duration { return &b.p.Limits.MaxPause }),
+	timeKey("limits.breath", "500ms", "how long a tenant runs at least that was paused for max_pause", func(b *builder) *time.Duration { return &b.p.Limits.Breath }),
+	timeKey("limits.max_hold", "0s", "a held tenant whose memory fits goes before any turn after so long. 0s: it waits for its turn", func(b *builder) *time.Duration { return &b.p.Limits.MaxHold }),
+	timeKey("limits.patience", "10m", "after so long without room nobody else is admitted to the tenant's GPUs before it. 0s: never", func(b *builder) *time.Duration { return &b.p.Limits.Patience }),
+	{Key{"limits.max_passed", "whole number", "10", "after so many later admissions nobody else is admitted before the tenant. 0: never"}, setMaxPassed},
+	timeKey("limits.launch_grace", "10s", "for how long a tenant that was let go has the GPU to itself until it is seen on it", func(b *builder) *time.Duration { return &b.p.Limits.LaunchGrace }),
+	{Key{"limits.gpu_memory", "size", "", "a GPU's memory where the driver does not tell it; without it only one tenant is admitted there"}, setGPUMemory},
+
+	textKey("guard.name", "what the guard is called in reasons", func(b *builder) *string { return &b.g.Name }),
+	{Key{"guard.scope", "text", `"tenant"`, `"tenant": looks at each tenant, on each of its GPUs; "gpu": looks at each GPU`}, setScope},
+	{Key{"guard.when", "rule", "", "the limit that is crossed; unknown readings cross none"}, setWhen},
+	timeKey("guard.for", "0s", "how long it has to be crossed before something is done", func(b *builder) *time.Duration { return &b.g.For }),
+	{Key{"guard.do", "list", "", "the first of these that is possible: swap, pause, notify, evict, warn"}, setDo},
+	{Key{"guard.who", "text", `"offender"`, `"offender": the tenant itself; "lowest rank": the last in the order on that GPU`}, setWho},
+	textKey("guard.say", "what the tenant is told", func(b *builder) *string { return &b.g.Say }),
+}
+
+// Keys lists the keys of a policy file, in the order in which it is shown.
+func Keys() []Key {
+	all := make([]Key, len(keys))
+	for i, k := range keys {
+		all[i] = k.Key
+	}
+	return all
+}
+
+// keysOf finds the keys of a section by their last part; "" is the top.
+func keysOf(section string) map[string]key {
+	found := map[string]key{}
+	for _, k := range keys {
+		head, tail, ok := strings.Cut(k.Path, ".")
+		switch {
+		case !ok && section == "":
+			found[k.Path] = k
+		case ok && head == section:
+			found[tail] = k
+		}
+	}
+	return found
+}
+
+func textKey(path, meaning string, to func(*builder) *string) key {
+	return key{Key{path, "text", "", meaning}, func(b *builder, at string, v any) {
+		if s, ok := b.text(at, v); ok {
+			*to(b) = s
+		}
+	}}
+}
+
+func timeKey(path, def, meaning string, to func(*builder) *time.Duration) key {
+	return key{Key{path, "time", `"` + def + `"`, meaning}, func(b *builder, at string, v any) {
+		s, ok := b.text(at, v)
+		if !ok {
+			return
+		}
+		d, err := duration(s)
+		if err != nil {
+			b.fault(at, "%s: %v", path, err)
+			return
+		}
+		*to(b) = d
+	}}
+}
+
+func numberKey(path, def, meaning string, to func(*builder) **Number) key {
+	return key{Key{path, "number expression", `"` + def + `"`, meaning}, func(b *builder, at string, v any) {
+		if s, ok := b.text(at, v); ok {
+			n, err := compileNumber(s, inOrder)
+			b.expression(at, err)
+			*to(b) = n
+		}
+	}}
+}
+
+func ruleKey(path, def, meaning string, s scope, to func(*builder) **Rule) key {
+	return key{Key{path, "rule", `"` + def + `"`, meaning}, func(b *builder, at string, v any) {
+		if src, ok := b.text(at, v); ok {
+			r, err := compileRule(src, s)
+			b.expression(at, err)
+			*to(b) = r
+		}
+	}}
+}
+
+func setTogether(b *builder, at string, v any) { b.p.Share.Together = b.count(at, v, 1) }
+
+func setMaxPassed(b *builder, at string, v any) { b.p.Limits.MaxPassed = b.count(at, v, 0) }
+
+func setGPUMemory(b *builder, at string, v any) {
+	s, ok := b.text(at, v)
+	if !ok {
+		return
+	}
+	m, err := size(s)
+	if err != nil {
+		b.fault(at, "limits.gpu_memory: %v", err)
+	}
+	b.p.Limits.GPUMemory = m
+}
+
+func setScope(b *builder, at string, v any) {
+	if s, ok := b.text(at, v); ok {
+		b.oneOf(at, s, string(ScopeTenant), string(ScopeGPU))
+		b.g.Scope = Scope(s)
+	}
+}
+
+func setWho(b *builder, at string, v any) {
+	if s, ok := b.text(at, v); ok {
+		b.oneOf(at, s, string(Offender), string(LowestRank))
+		b.g.Who = Who(s)
+	}
+}
+
+// setWhen only keeps the rule: what it sees depends on the guard's scope,
+// which may stand below it.
+func setWhen(b *builder, at string, v any) {
+	if s, ok := b.text(at, v); ok {
+		b.when, b.whenAt = s, at
+	}
+}
+
+// guardActs are what a guard can do.
+var guardActs = []model.Primitive{model.PrimSwap, model.PrimPause, model.PrimNotify, model.PrimEvict, model.PrimWarn}
+
+func setDo(b *builder, at string, v any) {
+	list, ok := v.([]any)
+	if !ok {
+		b.fault(at, `guard.do: a list is wanted, such as ["pause", "warn"]`)
+		return
+	}
+	for _, item := range list {
+		s, ok := b.text(at, item)
+		if !ok {
+			continue
+		}
+		names := make([]string, len(guardActs))
+		for i, p := range guardActs {
+			names[i] = string(p)
+		}
+		b.oneOf(at, s, names...)
+		b.g.Do = append(b.g.Do, model.Primitive(s))
+	}
+	if i := slices.Index(b.g.Do, model.PrimWarn); i >= 0 && i < len(b.g.Do)-1 {
+		b.fault(at, "guard.do: warn is always possible, so nothing after it is ever done")
+	}
+}
+
+func (b *builder) oneOf(at, s string, allowed ...string) {
+	if !slices.Contains(allowed, s) {
+		b.fault(at, "%q is not allowed here%s", s, didYouMean(s, allowed))
+	}
+}
+
+func (b *builder) text(at string, v any) (string, bool) {
+	s, ok := v.(string)
+	if !ok {
+		b.fault(at, "%s: a text in quotes is wanted, not %s", lastKey(at), kindOf(v))
+	}
+	return s, ok
+}
+
+func (b *builder) count(at string, v any, least int64) int {
+	n, ok := v.(int64)
+	if !ok || n < least || n > 1<<20 {
+		b.fault(at, "%s: a whole number of at least %d is wanted", lastKey(at), least)
+		return 0
+	}
+	return int(n)
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case int64:
+		return "a whole number"
+	case float64:
+		return "a number"
+	case bool:
+		return "true or false"
+	case []any:
+		return "a list"
+	case map[string]any, []map[string]any:
+		return "a table"
+	}
+	return fmt.Sprintf("a %T", v)
+}
+
+func lastKey(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

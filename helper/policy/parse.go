@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Bounds of a policy file.
+const (
+	maxFile   = 256 << 10 // bytes
+	maxGuards = 64
+)
+
+// builder makes a policy of a file, noting every fault on the way.
+type builder struct {
+	p      *Policy
+	g      *Guard // the guard being read
+	when   string // its rule, and where it stands
+	whenAt string
+	where  *locations
+	faults Errors
+}
+
+// Parse reads a policy. The error is of type Errors: every fault with file,
+// line and column, and the nearest name where one was not known.
+func Parse(file string, text []byte) (*Policy, error) {
+	if len(text) > maxFile {
+		return nil, Errors{{file, 1, 1, fmt.Sprintf("the file has %d bytes, at most %d are allowed", len(text), maxFile)}}
+	}
+	if !utf8.Valid(text) {
+		return nil, Errors{{file, 1, 1, "the file is not UTF-8"}}
+	}
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	tree := map[string]any{}
+	if _, err := toml.Decode(string(text), &tree); err != nil {
+		return nil, Errors{syntaxError(file, err)}
+	}
+	b := &builder{p: defaults(file), where: locate(string(text))}
+	b.top(tree)
+	if len(b.faults) > 0 {
+		return nil, b.faults.inOrder()
+	}
+	return b.p, nil
+}
+
+func syntaxError(file string, err error) *Error {
+	var pe toml.ParseError
+	if errors.As(err, &pe) {
+		return &Error{file, max(pe.Position.Line, 1), max(pe.Position.Col, 1), pe.Message}
+	}
+	return &Error{file, 1, 1, strings.TrimPrefix(err.Error(), "toml: ")}
+}
+
+// defaults is a policy in which nothing was said; Keys() documents them.
+func defaults(file string) *Policy {
+	return &Policy{
+		File:  file,
+		Share: Share{Quantum: 30 * time.Second},
+		Limits: Limits{
+			MinRun: 30 * time.Second, MaxPause: time.Minute, Breath: 500 * time.Millisecond,
+			Patience: 10 * time.Minute, MaxPassed: 10, LaunchGrace: 10 * time.Second,
+		},
+	}
+}
+
+// fault notes an error at a path.
+func (b *builder) fault(path, format string, args ...any) {
+	line, col := b.where.place(path)
+	b.faults = append(b.faults, &Error{b.p.File, line, col, fmt.Sprintf(format, args...)})
+}
+
+// expression notes the fault of an expression, nil if there is none, at its
+// place inside the file.
+func (b *builder) expression(path string, f *fault) {
+	if f == nil {
+		return
+	}
+	line, col := b.where.inside(path, f.at)
+	b.faults = append(b.faults, &Error{b.p.File, line, col, lastKey(path) + ": " + f.msg})
+}
+
+func (b *builder) top(tree map[string]any) {
+	sections := map[string]func(any){
+		"share":  func(v any) { b.table("share", v) },
+		"limits": func(v any) { b.table("limits", v) },
+		"guard":  b.guards,
+	}
+	known := keysOf("")
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		if read, ok := sections[name]; ok {
+			read(tree[name])
+			continue
+		}
+		b.one(known, "", name, tree[name], append(slices.Collect(maps.Keys(sections)), slices.Collect(maps.Keys(known))...))
+	}
+	b.check()
+}
+
+func (b *builder) table(section string, v any) {
+	tree, ok := v.(map[string]any)
+	if !ok {
+		b.fault(section, "%s is a table: write [%s]", section, section)
+		return
+	}
+	b.section(section, section+".", tree)
+}
+
+// section reads the keys of one table that stands at a path.
+func (b *builder) section(section, prefix string, tree map[string]any) {
+	known := keysOf(section)
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		b.one(known, prefix, name, tree[name], slices.Collect(maps.Keys(known)))
+	}
+}
+
+func (b *builder) one(known map[string]key, prefix, name string, v any, names []string) {
+	k, ok := known[name]
+	if !ok {
+		b.fault(prefix+name, "there is no key %s here%s", name, didYouMean(name, names)+elsewhere(name))
+		return
+	}
+	k.set(b, prefix+name, v)
+}
+
+// elsewhere tells where a key that is not known here would be.
+func elsewhere(name string) string {
+	for _, k := range keys {
+		if strings.HasSuffix("."+k.Path, "."+name) {
+			return "; there is " + k.Path
+		}
+	}
+	return ""
+}
+
+func (b *builder) guards(v any) {
+	list, ok := v.([]map[string]any)
+	if !ok {
+		b.fault("guard", "guards are a list: write [[guard]]")
+		return
+	}
+	if len(list) > maxGuards {
+		b.fault("guard", "there are %d guards, at most %d are allowed", len(list), maxGuards)
+		return
+	}
+	for i, tree := range list {
+		b.p.Guards = append(b.p.Guards, b.guard(i, tree))
+	}
+}
+
+func (b *builder) guard(i int, tree map[string]any) Guard {
+	path := "guard." + strconv.Itoa(i)
+	b.g = &Guard{Name: "guard " + strconv.Itoa(i+1), Scope: ScopeTenant}
+	b.when, b.whenAt = "", ""
+	b.section("guard", path+".", tree)
+	if b.g.Who == "" {
+		b.g.Who = Offender
+		if b.g.Scope == ScopeGPU {
+			b.g.Who = LowestRank
+		}
+	}
+	if b.g.Scope == ScopeGPU && b.g.Who == Offender {
+		b.fault(path+".who", "a guard that looks at GPUs has no offender; write who = %q", LowestRank)
+	}
+	if len(b.g.Do) == 0 && tree["do"] == nil {
+		b.fault(path, "a guard needs do: what is done")
+	}
+	b.rule(path)
+	return *b.g
+}
+
+// rule compiles the guard's rule, once its scope is known.
+func (b *builder) rule(path string) {
+	if b.whenAt == "" {
+		if _, ok := b.where.keys[path+".when"]; !ok {
+			b.fault(path, "a guard needs when: the limit that is crossed")
+		}
+		return
+	}
+	s := inGuard
+	if b.g.Scope == ScopeGPU {
+		s = inDevice
+	}
+	r, err := compileRule(b.when, s)
+	b.expression(b.whenAt, err)
+	b.g.When = r
+}
+
+var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// check looks at what several keys have to do with each other.
+func (b *builder) check() {
+	if !nameForm.MatchString(b.p.Name) {
+		b.fault("name", "name: %q is none; a lower-case letter, then up to 31 of these, digits, - and _", b.p.Name)
+	}
+	if b.p.Share.Quantum < 10*time.Millisecond {
+		b.fault("share.quantum", "quantum: at least 10ms, so that changing turns does not take all the time")
+	}
+	l := b.p.Limits
+	if l.MaxPause > 0 && l.Breath > l.MaxPause {
+		b.fault("limits.breath", "breath: at most limits.max_pause, %v", l.MaxPause)
+	}
+}

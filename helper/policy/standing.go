@@ -1,0 +1,220 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
+
+// standing says where a tenant stands before the walk, by what it is and not
+// by whom it would run beside.
+func (d *Decider) standing(v *view) {
+	d.track(v)
+	t := v.t
+	switch {
+	case t.State == model.Gone || t.State == model.Evicting || t.State == model.Holding:
+		v.stand = aside
+	case t.State == model.Pausing || t.State == model.Swapping:
+		v.stand, v.counts = aside, true
+	case t.State == model.Resuming || t.State == model.Restoring:
+		v.stand, v.counts, v.why = fixed, true, verdict{code: inFlight}
+	case len(v.seats) == 0:
+		v.stand, v.why = fixed, verdict{code: noGPU}
+	case t.State == model.Running:
+		d.standRunning(v)
+	default:
+		d.standWaiting(v)
+	}
+}
+
+// standRunning places a tenant that runs.
+func (d *Decider) standRunning(v *view) {
+	t := v.t
+	order := d.orderOf(t)
+	switch {
+	case t.Suspended != "":
+		v.stand = aside
+	case !t.OnGPU && !d.launching(v):
+		v.stand, v.why = aside, verdict{code: offGPU}
+		v.computes = false
+	case t.Exempt != "":
+		v.stand, v.why = fixed, verdict{code: exempt}
+	case t.Retry > d.now:
+		d.wake(t.Retry)
+		v.stand, v.why = fixed, verdict{code: failed}
+	case order == model.PrimResume:
+		v.stand, v.why = fixed, verdict{code: ordered}
+	case t.Settle > d.now:
+		d.wake(t.Settle)
+		v.stand, v.counts, v.why = fixed, true, verdict{code: settling}
+	case d.young(v):
+		v.stand, v.counts, v.why = fixed, true, verdict{code: young}
+	default:
+		v.stand, v.counts = queued, true
+		d.breathing(v)
+	}
+	if order == model.PrimPause && v.stand != fixed && v.counts {
+		v.stand, v.why = aside, verdict{code: ordered}
+	}
+}
+
+// standWaiting places a tenant that is new, held, paused or swapped.
+func (d *Decider) standWaiting(v *view) {
+	t := v.t
+	order := d.orderOf(t)
+	switch {
+	case t.Suspended != "" && t.State != model.New:
+		v.stand, v.why = aside, verdict{code: suspended}
+	case t.Retry > d.now && t.State != model.New:
+		d.wake(t.Retry)
+		v.stand, v.why = aside, verdict{code: failed}
+	case t.Exempt != "":
+		v.stand, v.why = fixed, verdict{code: exempt}
+	case t.Signalled != "":
+		v.stand, v.why = fixed, verdict{code: signalled}
+	case order == model.PrimPause:
+		v.stand, v.why = aside, verdict{code: ordered}
+	case order == model.PrimResume:
+		v.stand, v.why = starved, verdict{code: ordered}
+	default:
+		v.stand, v.counts = queued, true
+		d.starving(v)
+	}
+}
+
+// track brings what is remembered of the tenant's run up to date.
+func (d *Decider) track(v *view) {
+	m, t := v.m, v.t
+	if !t.State.Computes() {
+		m.stretch, m.off = d.now, d.now
+		return
+	}
+	if t.OnGPU {
+		m.off = d.now
+	} else if d.now-m.off > v.p.Limits.MinRun {
+		m.stretch = d.now
+	}
+}
+
+// orderOf is what a person ordered for the tenant and has not lapsed.
+func (d *Decider) orderOf(t *model.Tenant) model.Primitive {
+	o, ok := d.n.Orders[t.ID]
+	if !ok || o.Until != 0 && o.Until <= d.now {
+		return ""
+	}
+	d.wake(o.Until)
+	return o.Do
+}
+
+// launching tells whether the tenant was let go a short while ago and has not
+// been seen on a GPU since: it is given time to get there. A job that launched
+// a step of its own has done what it was let go for.
+func (d *Decider) launching(v *view) bool {
+	t := v.t
+	if !t.HasRun || v.child || t.Tally.Attained > 0 || t.OnSince > t.FirstRan {
+		return false
+	}
+	end := t.FirstRan + v.p.Limits.LaunchGrace
+	d.wake(end)
+	return d.now < end
+}
+
+// young tells whether the tenant is not to be stopped yet: a stop while its
+// tasks find each other may hang it for good. A job that launches step after
+// step is not spared for ever: only up to twice min_run without a stop.
+func (d *Decider) young(v *view) bool {
+	spared := v.p.Limits.MinRun
+	end := max(v.t.LastTask, v.t.FirstRan) + spared
+	end = min(end, v.m.stretch+2*spared)
+	d.wake(end)
+	return d.now < end
+}
+
+// breathing keeps a tenant that starved running for a breath.
+func (d *Decider) breathing(v *view) {
+	if !v.m.breath {
+		return
+	}
+	end := v.t.Since + v.p.Limits.Breath
+	d.wake(end)
+	if d.now < end {
+		v.stand, v.why = starved, verdict{code: breath}
+		return
+	}
+	v.m.breath = false
+}
+
+// starving tells whether the tenant has waited longer than its limits allow.
+func (d *Decider) starving(v *view) {
+	limit := time.Duration(0)
+	switch v.t.State {
+	case model.Paused:
+		limit = v.p.Limits.MaxPause
+	case model.Held:
+		limit = v.p.Limits.MaxHold
+	}
+	if limit == 0 {
+		return
+	}
+	end := v.t.Since + limit
+	d.wake(end)
+	if d.now >= end {
+		v.stand, v.why = starved, verdict{code: starving}
+	}
+}
+
+// contenders counts who shares the time of each GPU, and from that how long a
+// turn may last.
+func (d *Decider) contenders() {
+	for i := range d.views {
+		v := &d.views[i]
+		if v.counts {
+			for _, s := range v.seats {
+				d.gpus[s].takers++
+			}
+		}
+		d.level(v)
+	}
+	for i := range d.views {
+		v := &d.views[i]
+		v.quantum = d.quantum(v)
+	}
+}
+
+// quantum is the policy's, shortened so that a full turn of the pack keeps
+// max_pause.
+func (d *Decider) quantum(v *view) time.Duration {
+	q, limit := v.p.Share.Quantum, v.p.Limits.MaxPause
+	if limit == 0 {
+		return q
+	}
+	for _, s := range v.seats {
+		g := &d.gpus[s]
+		if k := g.p.Share.Together; k > 0 && g.takers > k {
+			turns := (g.takers+k-1)/k - 1
+			q = min(q, limit/time.Duration(turns))
+		}
+	}
+	return q
+}
+
+// level lifts the service of a tenant that begins, or begins again, to share
+// the time to the least of its mates': nobody is owed time from when it did
+// not compete for it (start-time fair queueing).
+func (d *Decider) level(v *view) {
+	contend := v.counts && v.admitted()
+	if contend && !v.m.contend {
+		least, found := 0.0, false
+		for _, s := range v.seats {
+			for _, o := range d.gpus[s].pack {
+				if o != v && o.m.contend && o.counts && (!found || o.service() < least) {
+					least, found = o.service(), true
+				}
+			}
+		}
+		if found && least > v.service() {
+			v.m.lift += least - v.service()
+		}
+	}
+	v.m.contend = contend
+}

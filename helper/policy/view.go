@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
+
+// view is a tenant as one decision sees it.
+type view struct {
+	t      *model.Tenant
+	m      *memo
+	p      *Policy // of its first GPU: its order and its limits
+	parent *view   // the job that a step of its own belongs to
+	seats  []int   // the GPUs that it was given, as numbers in Decider.gpus
+	age    int     // its number among the tenants, oldest first
+
+	stand    stand
+	counts   bool // takes a turn: counts under share.together
+	computes bool // may have work on a GPU that a mate would notice
+	child    bool // has a step that is a tenant of its own
+	banned   *Guard
+	tier     float64
+	rank     float64
+	quantum  time.Duration
+
+	chosen    bool
+	admitting bool // its claim is being admitted by this decision
+	taken     bool // a guard acts on it: nothing else is done to it now
+	why       verdict
+
+	claim, rest model.Bytes // scratch of the ledger
+}
+
+// gpuView is a GPU as one decision sees it.
+type gpuView struct {
+	uuid string
+	gpu  *model.GPU // nil: the driver does not show it
+	p    *Policy
+
+	pack   []*view // all that were given it, oldest first
+	chosen []*view // that compute by this decision
+	count  int     // of the chosen, those that take a turn
+	busy   int     // that take a turn and compute now, or were just let go
+	takers int     // that take turns on it
+	wants  int     // that wait for it
+
+	refused *view // the first in the order that was kept from a turn on it
+	blocked *view // that nobody may be admitted before
+
+	counted bool // the ledger below is up to date
+	free    model.Reading[model.Bytes]
+	holders int // admitted tenants, a job and its own steps counting once
+}
+
+// stand is where a tenant stands in the order, first to last.
+type stand uint8
+
+const (
+	fixed   stand = iota // computes, and cannot or must not be stopped
+	starved              // was kept waiting longer than its limits allow
+	queued               // by tier, turn and rank
+	aside                // nothing is decided on it
+)
+
+// memo is what the decider remembers of a tenant between decisions. It is
+// kept by tenant and dropped with it.
+type memo struct {
+	view  *view
+	round uint64 // the last decision that saw the tenant
+
+	granted bool          // it has a turn
+	from    time.Duration // since when
+	behind  *memo         // it fills in for this one, which waits for a part of its GPUs
+	breath  bool          // it runs because it starved, not because it is its turn
+	contend bool          // it was among those that share the time
+	lift    float64       // added to its service: level with its mates when it began to share the time
+	stretch time.Duration // since when it runs without a stop
+	off     time.Duration // since when it has no process on a GPU
+	guards  []episode     // by number of the guard
+}
+
+// episode is how long, and with what effect, a guard's condition has held.
+type episode struct {
+	on     bool
+	fired  bool
+	target *memo // of a guard that looks at a GPU: whom it acts on
+	since  time.Duration
+}
+
+// service is the tenant's weighted service, level with its mates from when it
+// began to share the time.
+func (v *view) service() float64 { return v.t.Service + v.m.lift }
+
+// admitted tells whether the tenant's claim on memory stands already.
+func (v *view) admitted() bool { return v.t.Admitted || v.t.HasRun }
+
+// family tells whether one is the job that the other is a step of, or both
+// are steps of one job.
+func family(a, b *view) bool {
+	return a.parent == b || b.parent == a || a.parent != nil && a.parent == b.parent
+}

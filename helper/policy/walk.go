@@ -1,0 +1,191 @@
+package policy
+
+import "github.com/gimbal-hpc/gimbal/helper/model"
+
+// walk decides on one tenant: it computes if on every GPU that it needs the
+// room, the admit rule, the number together and the pair rule allow it beside
+// those that were chosen before. It gets all of its GPUs or none.
+func (d *Decider) walk(v *view) {
+	switch {
+	case v.stand == aside:
+		return
+	case v.stand == fixed:
+		d.choose(v)
+		return
+	case v.banned != nil && v.stand != starved:
+		v.why = verdict{code: guarded, guard: v.banned}
+		return
+	}
+	if why, ok := d.mayRun(v); !ok {
+		d.refuse(v, why)
+		return
+	}
+	if !v.admitted() {
+		d.admit(v)
+	}
+	if v.why.code == 0 {
+		v.why = verdict{code: turn}
+	}
+	d.choose(v)
+}
+
+func (d *Decider) mayRun(v *view) (verdict, bool) {
+	if !v.admitted() {
+		if why, ok := d.mayStart(v); !ok {
+			return why, false
+		}
+	}
+	for _, s := range v.seats {
+		g := &d.gpus[s]
+		if v.counts && g.p.Share.Together > 0 && g.count >= g.p.Share.Together {
+			return verdict{code: othersTurn, gpu: g, other: g.turnTaker()}, false
+		}
+		for _, o := range g.chosen {
+			if o.noticed() && !d.pairs(v, o, g) {
+				return verdict{code: noPair, gpu: g, other: o}, false
+			}
+		}
+	}
+	return verdict{}, true
+}
+
+// mayStart is what is asked of a tenant whose claim does not stand yet.
+func (d *Decider) mayStart(v *view) (verdict, bool) {
+	for _, s := range v.seats {
+		g := &d.gpus[s]
+		if g.blocked != nil && !family(g.blocked, v) {
+			return verdict{code: behind, gpu: g, other: g.blocked}, false
+		}
+		if ok, why := d.fits(v, g); !ok {
+			return why, false
+		}
+		if r := g.p.Share.Admit; r != nil {
+			d.env.t, d.env.mate, d.env.g = v, nil, g
+			if !r.holds(&d.env) {
+				return verdict{code: notAdmitted, gpu: g}, false
+			}
+		}
+	}
+	return verdict{}, true
+}
+
+// pairs asks the pair rule whether v may compute beside o, chosen before it.
+func (d *Decider) pairs(v, o *view, g *gpuView) bool {
+	r := g.p.Share.Pair
+	if r == nil {
+		return true
+	}
+	d.env.t, d.env.mate, d.env.g = v, o, g
+	return r.holds(&d.env)
+}
+
+// noticed tells whether a tenant that was chosen would be noticed by
+// those beside it; one without a process on a GPU is not.
+func (v *view) noticed() bool { return v.counts || v.t.OnGPU }
+
+// turnTaker is the first of the chosen that takes a turn.
+func (g *gpuView) turnTaker() *view {
+	for _, v := range g.chosen {
+		if v.counts {
+			return v
+		}
+	}
+	return nil
+}
+
+func (d *Decider) choose(v *view) {
+	v.chosen = true
+	for _, s := range v.seats {
+		g := &d.gpus[s]
+		g.chosen = append(g.chosen, v)
+		if v.counts {
+			g.count++
+		}
+	}
+}
+
+// admit lets the tenant's claim stand for the rest of this decision.
+func (d *Decider) admit(v *view) {
+	v.admitting = true
+	for _, s := range v.seats {
+		d.gpus[s].counted = false
+	}
+}
+
+// refuse notes on the tenant's GPUs that it was kept from them.
+func (d *Decider) refuse(v *view, why verdict) {
+	v.why = why
+	for _, s := range v.seats {
+		g := &d.gpus[s]
+		if why.needsMemory() {
+			if g.blocked == nil && d.tooLong(v) {
+				g.blocked = v
+			}
+			continue
+		}
+		g.wants++
+		if g.refused == nil && why.code == othersTurn {
+			g.refused = v
+		}
+	}
+}
+
+// settleTurn keeps the books of who has a turn since when.
+func (d *Decider) settleTurn(v *view) {
+	m := v.m
+	switch {
+	case v.chosen && v.stand == starved:
+		m.breath, m.granted, m.behind = true, false, nil
+	case v.chosen && v.counts:
+		d.keepTurn(v)
+	default:
+		m.granted, m.breath, m.behind = false, false, nil
+		if d.tooLongSoon(v) {
+			d.wake(v.t.Registered + v.p.Limits.Patience)
+		}
+	}
+}
+
+// tooLongSoon tells whether the tenant's patience may still run out.
+func (d *Decider) tooLongSoon(v *view) bool {
+	return v.p.Limits.Patience > 0 && !v.admitted() && v.t.State != model.New
+}
+
+// keepTurn begins a turn, or begins it again when it has ended and the tenant
+// was chosen once more. One that was chosen although a better one waits for
+// another of its GPUs only fills in.
+func (d *Decider) keepTurn(v *view) {
+	m := v.m
+	if v.stand == queued && !d.inTurn(v) && m.behind == nil {
+		m.granted, m.from = true, d.now
+		m.behind = d.fillsInFor(v)
+	}
+	if !m.granted {
+		m.granted, m.from = true, d.now
+	}
+	if d.wanted(v) {
+		d.wake(d.turnEnd(v))
+	}
+}
+
+// fillsInFor is the tenant of a better place in the order that was refused on
+// one of these GPUs because of another of its own.
+func (d *Decider) fillsInFor(v *view) *memo {
+	for _, s := range v.seats {
+		r := d.gpus[s].refused
+		if r != nil && r.stand == queued && d.before(r, v) < 0 {
+			return r.m
+		}
+	}
+	return nil
+}
+
+// wanted tells whether somebody waits for one of the tenant's GPUs.
+func (d *Decider) wanted(v *view) bool {
+	for _, s := range v.seats {
+		if d.gpus[s].wants > 0 {
+			return true
+		}
+	}
+	return false
+}
