@@ -1,0 +1,131 @@
+/*
+ * The parts of gimbal.so, one file for each process that Slurm loads it into:
+ *
+ *   gimbal.c     the hooks: asks where it is, hands on
+ *   submit.c     srun, sbatch, salloc: options are checked and sent
+ *   step.c       slurmstepd: a packed step is made known to gimbald
+ *
+ * and what they share: options.c and check.c (the options), deadline.c (its
+ * time forms), core.c (the Go library), plugstack.c (arguments, double load).
+ */
+#ifndef GIMBAL_H
+#define GIMBAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* What spank.h declares is what a plugin exports; the rest stays hidden. */
+#pragma GCC visibility push(default)
+#include <slurm/spank.h>
+#pragma GCC visibility pop
+
+#include "gimbal_core.h"
+
+#define GIMBAL_NO_VAL 0xfffffffeu
+
+/* ---- options.c ---- */
+
+enum option_id { OPT_PACK, OPT_MEMORY, OPT_CLASS, OPT_WEIGHT, OPT_DEADLINE, OPT_SIGNAL, OPT_COUNT };
+
+/* The longest canonical value, with its NUL. */
+#define OPTION_SIZE 48
+
+/*
+ * Checks a value as the user wrote it (NULL: no argument) and puts its
+ * canonical form, at most OPTION_SIZE bytes, in out. False: malformed.
+ */
+typedef bool option_check(const char *value, char *out);
+
+struct option_spec {
+	const char *name;      /* "gimbal-pack" */
+	const char *env;       /* "GIMBAL_PACK" */
+	const char *carrier;   /* the variable in which Slurm hands the option on */
+	const char *control;   /* the same in the job control environment */
+	const char *arginfo, *usage;
+	int has_arg;           /* 0 none, 1 required, 2 optional */
+	option_check *check;
+	const char *allowed;   /* for error lines */
+};
+
+extern const struct option_spec option_specs[OPT_COUNT];
+
+/* Registers the six options with Slurm; from slurm_spank_init only. */
+void options_register(spank_t sp);
+
+/* The canonical value in force, or NULL when the option was not given. */
+const char *option_value(enum option_id id);
+void option_set(enum option_id id, const char *canonical);
+
+/* Whether the command line itself carries the option, not the environment. */
+bool option_is_own(enum option_id id);
+
+/* Notes that Slurm will first call back with a value out of the environment. */
+void option_expect_inherited(enum option_id id);
+
+/* Whether the options ask for packing: a policy or "1", not "off". */
+bool options_packed(void);
+
+/* ---- check.c ---- */
+
+option_check check_pack, check_memory, check_class, check_weight, check_signal;
+
+/* ---- deadline.c ---- */
+
+option_check check_deadline;
+
+/*
+ * Unix seconds of a time in one of sbatch's forms, seen from now in the local
+ * time zone, or -1 when it is malformed.
+ */
+int64_t parse_deadline(const char *text, time_t now);
+
+/* ---- plugstack.c ---- */
+
+struct plugstack {
+	char socket[108], core[4096], pending[4096];
+	uint32_t timeout_ms;
+};
+
+/*
+ * Reads NAME=VALUE arguments over the defaults. Calls complain, which may be
+ * NULL, for each that is unknown or malformed; it is ignored.
+ */
+void plugstack_parse(struct plugstack *out, int ac, char **av, void (*complain)(const char *arg));
+
+/* Whether an earlier line of the plugin stack loaded another copy of us. */
+bool plugstack_loaded_twice(void);
+
+/* ---- submit.c ---- */
+
+void submit_init(spank_t sp);
+void submit_post_opt(spank_t sp);
+
+/* ---- step.c ---- */
+
+void step_post_opt(spank_t sp, const struct plugstack *args);
+void step_task_post_fork(spank_t sp);
+void step_task_exit(spank_t sp);
+void step_exit(void);
+
+/* ---- core.c ---- */
+
+enum core_op { CORE_PREPARE, CORE_REGISTER, CORE_TASK_EXIT, CORE_STEP_END, CORE_OPS };
+
+/*
+ * Loads the core into this process, once. False, and a line in the log, when
+ * that fails; then core_call does nothing. The process's signal handlers,
+ * signal mask and limits are afterwards what they were.
+ */
+bool core_load(const char *path);
+
+/*
+ * Calls the core in a thread of its own and waits at most timeout_ms and a
+ * little. Returns what the core returns, -1 also when there is none or it did
+ * not come back in time; after that it is not called again. A forked child
+ * always gets -1.
+ */
+int core_call(enum core_op op, const struct gimbal_core_request *req, struct gimbal_core_reply *reply);
+
+#endif
