@@ -72,9 +72,6 @@ func New(node *model.Node, p Parts) *Engine {
 		decider: p.Decider, wall: p.Wall, lastID: p.FirstID, report: p.Report}
 }
 
-// SetDecider puts another decider in force, for a reload of the policies.
-func (e *Engine) SetDecider(d Decider) { e.decider = d }
-
 // Step does one turn: take in what is new, decide, write down, act. It returns
 // when it wants to run again at the latest; something new may call it sooner.
 func (e *Engine) Step(now time.Duration) (next time.Duration) {

@@ -104,6 +104,10 @@ func (n *Node) newTenant(ev Event, now time.Duration) *Tenant {
 	}
 	t.Service = n.level(t)
 	n.insert(t)
+	if ev.Grant.Late {
+		n.admit(t)
+		n.enter(t, Running, Reason{Code: "late", Text: "ran already when it was registered"}, now)
+	}
 	return t
 }
 
@@ -209,7 +213,7 @@ func (n *Node) continued(t *Tenant, ev Event, now time.Duration) error {
 	if _, ok := Next(t.State, Continued); !ok {
 		return nil
 	}
-	t.Action = 0
+	t.Action, t.Suspended = 0, ""
 	t.Settle = now + settleAfterContinue
 	n.admit(t)
 	return n.Fire(t, Continued, Reason{Code: "continued", Text: ev.Text}, now)
@@ -275,7 +279,7 @@ func (t *Tenant) look(s TenantSample, now time.Duration) {
 	if s.Use == nil {
 		return
 	}
-	on := false
+	on := t.onUnread(s.Use)
 	for uuid, u := range s.Use {
 		if u.Procs > 0 {
 			on = true
@@ -295,6 +299,17 @@ func (t *Tenant) look(s TenantSample, now time.Duration) {
 		t.BusyAt = now
 	}
 	t.noteOver(now)
+}
+
+// onUnread tells whether the tenant was last seen on a GPU that this sample
+// says nothing of.
+func (t *Tenant) onUnread(read map[string]Usage) bool {
+	for uuid, u := range t.Use {
+		if _, ok := read[uuid]; !ok && u.Procs > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // noteOver notes since when the tenant uses more than it declared.

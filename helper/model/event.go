@@ -103,15 +103,17 @@ type Grant struct {
 	GPUs   []string `json:"gpus"`             // UUIDs
 	Exempt string   `json:"exempt,omitempty"` // why the tenant is never stopped
 	Whole  bool     `json:"whole"`            // the tenant is the whole job on this node
+	Late   bool     `json:"late,omitempty"`   // it was told after its program had started: it is not held
 	Parent TenantID `json:"parent,omitempty"` // the job that a step with an option of its own belongs to
 }
 
 // Order is an action that a person asked for.
 type Order struct {
-	Do    Primitive     `json:"do"` // pause, resume, evict, notify; release ends an order
-	UID   uint32        `json:"uid"`
-	Why   string        `json:"why,omitempty"`
-	Until time.Duration `json:"until,omitempty"` // when it lapses
+	Do     Primitive     `json:"do"` // pause, resume, evict, notify; release ends an order
+	UID    uint32        `json:"uid"`
+	Why    string        `json:"why,omitempty"`
+	Until  time.Duration `json:"until,omitempty"`  // when it lapses, 0 never
+	Signal int           `json:"signal,omitempty"` // of a notify
 }
 
 // TenantSample is what one look at /proc and the driver gave for a tenant.

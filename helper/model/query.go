@@ -50,11 +50,14 @@ type StatusQuery struct {
 	Limit      int       `json:"limit,omitempty"` // of ended tenants in one reply; 0: what the daemon allows
 }
 
-// StatusReply is a node with the tenants that were selected: first the ended
-// ones, oldest first, then, on the last page, those that live.
+// StatusReply is a page of the tenants that were selected. The ended ones come
+// packed, in the order in which they ended: a history of ten thousand is
+// meant to be shown within a blink. The live ones are in the Snapshot of the
+// last page.
 type StatusReply struct {
 	Snapshot
-	More bool `json:"more,omitempty"` // there is another page
+	Ended string `json:"ended,omitempty"` // lines as journal.Pack writes them
+	More  bool   `json:"more,omitempty"`  // there is another page
 }
 
 // RecordsQuery selects what the journal holds of the selected tenants.

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/engine"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+)
+
+// maxOrder is the longest that a person's order stands.
+const maxOrder = 24 * time.Hour
+
+// control takes an order of a person: for a job's owner, root and operators.
+func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
+	var q model.ControlQuery
+	if err := req.Decode(&q); err != nil {
+		return nil, err
+	}
+	order, err := orderOf(q, peer)
+	if err != nil {
+		return nil, err
+	}
+	var out model.ControlReply
+	err = d.loop.Ask(ctx, func(e *engine.Engine) {
+		for _, t := range e.Node.Tenants {
+			if !q.Job.Matches(&t.Reg) || q.Job.Step != model.NoVal && t.Reg.StepID != q.Job.Step {
+				continue
+			}
+			if !d.mayControl(peer, t) {
+				out.Denied++
+				continue
+			}
+			out.Tenants = append(out.Tenants, t.Name())
+			d.node.Order(t.ID, order)
+		}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(out.Tenants) == 0 && out.Denied > 0:
+		return nil, wire.Errorf(wire.CodeDenied, "the job belongs to another user")
+	case len(out.Tenants) == 0:
+		return nil, wire.Errorf(wire.CodeNotFound, "no packed job of that number runs on this node")
+	}
+	return out, nil
+}
+
+func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {
+	o := &model.Order{UID: peer.UID, Why: q.Why, Signal: q.Signal}
+	switch q.Do {
+	case "release":
+		return o, nil
+	case model.PrimPause, model.PrimResume, model.PrimEvict, model.PrimNotify:
+		o.Do = q.Do
+	default:
+		return nil, wire.Errorf(wire.CodeBadRequest, "cannot %q: pause, resume, evict, notify or release", q.Do)
+	}
+	if q.For < 0 || q.For > maxOrder {
+		return nil, wire.Errorf(wire.CodeBadRequest, "for %s: an order stands for at most %s", q.For, maxOrder)
+	}
+	if q.For > 0 {
+		o.Until = clock() + q.For
+	}
+	return o, nil
+}
+
+// mayControl tells whether the peer may calibrate the tenant by hand.
+func (d *daemon) mayControl(p wire.Peer, t *model.Tenant) bool {
+	d.mu.Lock()
+	cfg := d.cfg
+	d.mu.Unlock()
+	return p.Root() || p.UID == t.Reg.UID || cfg.Operator(login(p.UID))
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/engine"
+	"github.com/gimbal-hpc/gimbal/helper/gpu"
+	"github.com/gimbal-hpc/gimbal/helper/journal"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/node"
+	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+)
+
+// loopIdle is the longest that the loop sleeps: the guard expects a beat from
+// each turn.
+const loopIdle = time.Second
+
+// daemon is everything that runs in one gimbald.
+type daemon struct {
+	path    string // of the configuration
+	log     *logger
+	started time.Time
+	name    string // of the node
+
+	mu       sync.Mutex // of what a reload replaces
+	cfg      *config.Config
+	policies *policy.Set
+	reload   reloadState
+
+	server  *wire.Server
+	stops   *stops
+	journal *journal.Journal
+	sampler *gpu.Sampler
+	node    *node.Node
+	decider *policy.Decider // of the loop alone
+	engine  *engine.Engine
+	loop    *engine.Loop
+	guard   *guardian
+	faults  atomic.Uint64
+}
+
+// serve runs the daemon until a signal ends it.
+func serve(path string, stderr io.Writer) error {
+	cfg, set, warnings, err := load(path)
+	if err != nil {
+		return err
+	}
+	log, err := newLogger(stderr, cfg.Log)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		log.warn("config", w)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	d := &daemon{path: path, log: log, started: time.Now(), cfg: cfg, policies: set}
+	d.reload.loaded = d.started
+	if err := d.open(ctx); err != nil {
+		return errors.Join(err, d.close())
+	}
+	return errors.Join(d.run(ctx), d.close())
+}
+
+// open makes the parts, in the order in which they must be there: the socket
+// first, since only one daemon may own it.
+func (d *daemon) open(ctx context.Context) error {
+	var err error
+	if d.server, err = wire.Listen(d.cfg.Socket.Path, wire.Options{Mode: d.cfg.Socket.Mode, Refused: d.refused}); err != nil {
+		return err
+	}
+	d.name = nodeName(ctx, d.cfg)
+	d.guard = newGuardian(d.cfg, d.log)
+	if d.stops, err = openStops(stopSetPath(d.cfg), d.guard.setGeneration); err != nil {
+		return err
+	}
+	held := d.releasePaused()
+	d.guard.start(ctx)
+	replayed, err := journal.Replay(d.cfg.Node.StateDir, "")
+	if err != nil {
+		d.log.error("journal", "what an earlier daemon knew is lost", err)
+	}
+	if d.journal, err = journal.Open(d.cfg.Node.StateDir, journal.Options{}); err != nil {
+		return err
+	}
+	d.sampler = gpu.Watch(gpu.Open(d.cfg.Sample.NVML), d.cfg.Sample.Interval, clock)
+	d.makeNode()
+	d.decider = policy.NewDecider(d.policies, policy.Options{})
+	d.decider.SetEpoch(d.started.Add(-clock()))
+	d.engine = engine.New(model.NewNode(), engine.Parts{
+		Source: d.node, Actuator: d.node, Journal: d.journal, Decider: d.decider,
+		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed,
+	})
+	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, loopIdle)
+	d.adopt(replayed, held)
+	return nil
+}
+
+func (d *daemon) makeNode() {
+	d.node = node.New(node.Parts{
+		Host:    proc.Host{ProcRoot: d.cfg.Sample.Proc, CgroupRoot: d.cfg.Sample.Cgroup},
+		GPUs:    d.sampler,
+		Stops:   d.stops,
+		Grant:   d.grant,
+		Resolve: gpu.Resolve,
+		Clock:   clock,
+		Wall:    time.Now,
+		Every:   d.cfg.Sample.Interval,
+		Stale:   d.cfg.Sample.Stale,
+		Log:     func(format string, args ...any) { d.log.info("node", fmt.Sprintf(format, args...)) },
+	})
+}
+
+// awaitDriver waits for the driver's first report, for a short while: jobs
+// that are told of before it count as on GPUs that are not known.
+func (d *daemon) awaitDriver(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-d.sampler.News():
+	case <-time.After(d.cfg.Sample.Stale):
+	}
+}
+
+// run serves until the context ends, then continues everything.
+func (d *daemon) run(ctx context.Context) error {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var parts sync.WaitGroup
+	d.awaitDriver(ctx)
+	d.takePending()
+	parts.Go(func() { d.node.Run(inner) })
+	parts.Go(func() { d.loop.Run(inner) })
+	parts.Go(func() { d.reloadOnHangup(inner) })
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(ctx, d.handle) }()
+	d.log.info("daemon", fmt.Sprintf("gimbald %s manages node %s", version, d.name))
+	notifyReady()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+		served <- err
+	}
+	notifyStopping()
+	err = errors.Join(err, d.server.Close(), <-served)
+	cancel()
+	parts.Wait()
+	return errors.Join(err, d.releaseHeld())
+}
+
+// releaseHeld continues everything at the daemon's own end.
+func (d *daemon) releaseHeld() error {
+	n, err := d.node.ReleaseAll()
+	if n > 0 {
+		d.log.info("daemon", fmt.Sprintf("leaving: %d tenants continued", n))
+	}
+	return err
+}
+
+func (d *daemon) close() error {
+	var errs []error
+	if d.server != nil {
+		errs = append(errs, d.server.Close())
+	}
+	if d.node != nil {
+		d.node.Close()
+	}
+	if d.sampler != nil {
+		errs = append(errs, d.sampler.Close(time.Second))
+	}
+	if d.guard != nil {
+		d.guard.stop()
+	}
+	if d.stops != nil {
+		errs = append(errs, d.stops.close())
+	}
+	if d.journal != nil {
+		errs = append(errs, d.journal.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// releasePaused continues what an earlier daemon left paused, and returns what
+// it held: that waits for the first decision.
+func (d *daemon) releasePaused() map[model.TenantID][]model.ProcID {
+	held := map[model.TenantID][]model.ProcID{}
+	for id, s := range d.stops.set.Tenants() {
+		if s.Held {
+			held[id] = s.Procs
+			continue
+		}
+		done, err := continueStopped(proc.Host{}, s)
+		if err != nil {
+			d.log.error("release", "an earlier daemon's stop could not be undone", err)
+			continue
+		}
+		d.log.info("release", fmt.Sprintf("tenant %s: %d processes that an earlier daemon left paused run again", id, len(done.Continued)))
+		if err := d.stops.Drop(id); err != nil {
+			d.log.error("release", "stop set", err)
+		}
+	}
+	return held
+}
+
+// adopt takes over the tenants that an earlier daemon knew and that live on.
+func (d *daemon) adopt(r journal.Replayed, held map[model.TenantID][]model.ProcID) {
+	for _, l := range r.Live {
+		d.node.Adopt(l.Tenant, held[l.Tenant.ID])
+		delete(held, l.Tenant.ID)
+	}
+	for id, procs := range held { // nobody knows of it any more
+		if _, err := continueStopped(proc.Host{}, journal.Stopped{Procs: procs}); err != nil {
+			d.log.error("release", "tenant "+string(id), err)
+		}
+		if err := d.stops.Drop(id); err != nil {
+			d.log.error("release", "stop set", err)
+		}
+	}
+	if n := len(r.Live); n > 0 {
+		d.log.info("daemon", fmt.Sprintf("took over %d tenants", n))
+	}
+}
+
+// clock is the monotonic clock that goes on while the machine sleeps and means
+// the same to each daemon of one boot.
+func clock() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+func stopSetPath(c *config.Config) string {
+	return filepath.Join(filepath.Dir(c.Socket.Path), "stopped")
+}
+
+func (d *daemon) stepFailed(err error) {
+	d.faults.Add(1)
+	d.log.error("engine", "step", err)
+}
+
+func (d *daemon) refused(p wire.Peer, reason string) {
+	d.log.warn("refused", fmt.Sprintf("uid %d: %s", p.UID, reason))
+}
+
+func nodeName(_ context.Context, c *config.Config) string {
+	if c.Node.Name != "" {
+		return c.Node.Name
+	}
+	h, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return h
+}

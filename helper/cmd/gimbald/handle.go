@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/engine"
+	"github.com/gimbal-hpc/gimbal/helper/journal"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+)
+
+// handle answers one request. Who asks is what the kernel says of the peer.
+func (d *daemon) handle(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
+	switch req.Op {
+	case wire.OpPing:
+		return wire.Pong{Version: version, PID: os.Getpid(), Started: d.started}, nil
+	case wire.OpPrepare, wire.OpRegister, wire.OpTaskExit, wire.OpStepEnd:
+		if !peer.Root() {
+			return nil, wire.Errorf(wire.CodeDenied, "%s is for root alone", req.Op)
+		}
+		return d.take(req)
+	case wire.OpStatus:
+		return d.status(ctx, peer, req)
+	case model.OpRecords:
+		return d.records(ctx, peer, req)
+	case wire.OpDaemon:
+		return d.describe(ctx)
+	case wire.OpControl:
+		return d.control(ctx, peer, req)
+	}
+	return nil, wire.Errorf(wire.CodeBadRequest, "unknown operation %q", req.Op)
+}
+
+// take takes in what the plugin tells; the folder of pending ones comes the
+// same way.
+func (d *daemon) take(req wire.Request) (any, error) {
+	switch req.Op {
+	case wire.OpPrepare:
+		return wire.Prepared{Active: true}, nil
+	case wire.OpRegister:
+		var r model.Registration
+		if err := req.Decode(&r); err != nil {
+			return nil, err
+		}
+		if err := d.node.Register(r); err != nil {
+			d.log.warn("register", err.Error())
+			return nil, err
+		}
+		return wire.Registered{Active: true}, nil
+	case wire.OpTaskExit:
+		var x model.TaskExit
+		if err := req.Decode(&x); err != nil {
+			return nil, err
+		}
+		d.node.TaskExit(x)
+	case wire.OpStepEnd:
+		var s model.StepKey
+		if err := req.Decode(&s); err != nil {
+			return nil, err
+		}
+		d.node.StepEnd(s)
+	}
+	return nil, nil
+}
+
+// takePending takes in what was launched while no daemon answered.
+func (d *daemon) takePending() {
+	for {
+		list, errs := wire.ReadPending(d.cfg.Node.PendingDir)
+		for _, err := range errs {
+			d.log.warn("pending", err.Error())
+		}
+		for _, p := range list {
+			if _, err := d.take(p.Request()); err != nil {
+				d.log.info("pending", "not taken over: "+err.Error())
+			}
+			if err := p.Remove(); err != nil {
+				d.log.error("pending", "remove", err)
+				return
+			}
+		}
+		if len(list) == 0 {
+			return
+		}
+	}
+}
+
+// maxEnded is the most text of ended tenants in one reply.
+const maxEnded = 1 << 20
+
+// status shows the tenants that the query selects and the peer may see.
+func (d *daemon) status(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
+	var q model.StatusQuery
+	if err := req.Decode(&q); err != nil {
+		return nil, err
+	}
+	snap, err := d.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sees := d.sight(peer)
+	reply := model.StatusReply{Snapshot: snap}
+	reply.Ended, _, reply.More, err = journal.Page(d.cfg.Node.StateDir, q, maxEnded, sees.allowed)
+	if err != nil {
+		return nil, err
+	}
+	live := reply.Tenants
+	reply.Tenants = nil
+	if reply.More {
+		return reply, nil
+	}
+	for i := range live {
+		if v, ok := sees.view(&live[i], &q); ok {
+			reply.Tenants = append(reply.Tenants, v)
+		}
+	}
+	reply.Strays = sees.strays(reply.Strays)
+	return reply, nil
+}
+
+// snapshot is the node as it stands, with all its live tenants.
+func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
+	s := model.Snapshot{Node: d.name, Strays: d.node.Strays()}
+	err := d.loop.Ask(ctx, func(e *engine.Engine) {
+		now := clock()
+		s.At = time.Now()
+		s.Degraded = e.Node.Degraded
+		s.GPUs = append([]model.GPU(nil), e.Node.GPUs...)
+		s.Foreign = e.Node.Foreign
+		s.Policies = d.policyNames(s.GPUs)
+		tenants := e.Snapshot(now)
+		for i := range tenants {
+			v := model.ViewAt(&tenants[i], s.At, now)
+			if len(v.GPUs) > 0 {
+				v.PolicyNow = s.Policies[v.GPUs[0]]
+			}
+			s.Tenants = append(s.Tenants, v)
+		}
+	})
+	return s, err
+}
+
+// policyNames names the policy of each GPU.
+func (d *daemon) policyNames(gpus []model.GPU) map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make(map[string]string, len(gpus))
+	for _, g := range gpus {
+		out[g.UUID] = d.policies.For(g.UUID).Name
+	}
+	return out
+}
+
+// records answers what explain and timeline ask.
+func (d *daemon) records(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
+	var q model.RecordsQuery
+	if err := req.Decode(&q); err != nil {
+		return nil, err
+	}
+	const maxEntries = 5000
+	if q.Max <= 0 || q.Max > maxEntries {
+		q.Max = maxEntries
+	}
+	snap, err := d.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := journal.Entries(d.cfg.Node.StateDir, q, snap.Tenants, d.sight(peer).allowed)
+	if err != nil {
+		return nil, err
+	}
+	reply.Node, reply.At, reply.GPUs = snap.Node, snap.At, snap.GPUs
+	return reply, nil
+}
+
+// describe says how the daemon itself is.
+func (d *daemon) describe(ctx context.Context) (any, error) {
+	snap, err := d.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return model.DaemonReply{
+		Version: version, PID: os.Getpid(), Node: d.name, Started: d.started,
+		Config: d.path, Loaded: d.reload.loaded, ReloadError: d.reload.failed, NotApplied: d.reload.restart,
+		Degraded: snap.Degraded, Policies: snap.Policies, Tenants: len(snap.Tenants),
+		Counters: map[string]uint64{"refused": d.server.Refused(), "faults": d.faults.Load()},
+	}, nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/gimbal-hpc/gimbal/helper/config"
+)
+
+// logEvery is how often one cause is logged; what comes between is counted.
+const logEvery = time.Minute
+
+// maxCauses bounds how many causes are told apart.
+const maxCauses = 1024
+
+// logger writes to standard error, one line a cause and minute for what may
+// repeat for ever.
+type logger struct {
+	out zerolog.Logger
+
+	mu     sync.Mutex
+	causes map[string]*cause
+	now    func() time.Time
+}
+
+type cause struct {
+	at         time.Time
+	suppressed int
+}
+
+func newLogger(w io.Writer, c config.Log) (*logger, error) {
+	level, err := zerolog.ParseLevel(c.Level)
+	if err != nil {
+		return nil, fmt.Errorf("log.level: %w", err)
+	}
+	if c.Format != "json" {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: time.RFC3339}
+	}
+	return &logger{out: zerolog.New(w).Level(level).With().Timestamp().Logger(),
+		causes: map[string]*cause{}, now: time.Now}, nil
+}
+
+// info logs what happens; it is not limited: state changes are always said.
+func (l *logger) info(part, text string) { l.out.Info().Str("part", part).Msg(text) }
+
+// warn and error log what may repeat for ever: once a minute for each text.
+func (l *logger) warn(part, text string) {
+	if n, ok := l.allow(part + "\x00" + text); ok {
+		withCount(l.out.Warn().Str("part", part), n).Msg(text)
+	}
+}
+
+func (l *logger) error(part, text string, err error) {
+	key := part + "\x00" + text
+	if err != nil {
+		key += "\x00" + err.Error()
+	}
+	if n, ok := l.allow(key); ok {
+		withCount(l.out.Error().Str("part", part).Err(err), n).Msg(text)
+	}
+}
+
+func withCount(e *zerolog.Event, suppressed int) *zerolog.Event {
+	if suppressed > 0 {
+		e = e.Int("suppressed", suppressed)
+	}
+	return e
+}
+
+// allow tells whether a cause may be logged now, and how often it was not
+// since it last was.
+func (l *logger) allow(key string) (suppressed int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	c := l.causes[key]
+	if c == nil {
+		l.makeRoom(now)
+		l.causes[key] = &cause{at: now}
+		return 0, true
+	}
+	if now.Sub(c.at) < logEvery {
+		c.suppressed++
+		return 0, false
+	}
+	suppressed, c.at, c.suppressed = c.suppressed, now, 0
+	return suppressed, true
+}
+
+// makeRoom forgets causes that have not come for a minute, and all of them
+// when that is not enough.
+func (l *logger) makeRoom(now time.Time) {
+	if len(l.causes) < maxCauses {
+		return
+	}
+	for k, c := range l.causes {
+		if now.Sub(c.at) >= logEvery {
+			delete(l.causes, k)
+		}
+	}
+	if len(l.causes) >= maxCauses {
+		clear(l.causes)
+	}
+}

@@ -1,0 +1,109 @@
+// gimbald is the root daemon of a node: it registers packed steps, decides by
+// the policy of each GPU which of them compute, and stops and continues them.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gimbal-hpc/gimbal/helper/config"
+)
+
+// version is set by the build.
+var version = "devel"
+
+// Exit codes, the same for gimbal and gimbald.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+type options struct {
+	config  string
+	check   bool
+	release bool
+	guard   bool
+	version bool
+	watch   guardOptions
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	o, err := parseFlags(args, stdout)
+	if errors.Is(err, pflag.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "gimbald: %v\nTry 'gimbald --help'.\n", err)
+		return exitUsage
+	}
+	switch {
+	case o.version:
+		fmt.Fprintf(stdout, "gimbald %s\n", version)
+		return exitOK
+	case o.guard:
+		return report(stderr, runGuard(o.watch, os.Stdin, stderr))
+	case o.check:
+		return report(stderr, check(o.config, stdout, stderr))
+	case o.release:
+		return report(stderr, releaseAll(o.config, stdout))
+	}
+	return report(stderr, serve(o.config, stderr))
+}
+
+func report(stderr io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "gimbald: %v\n", err)
+	return exitFailed
+}
+
+func parseFlags(args []string, stdout io.Writer) (options, error) {
+	var o options
+	fs := pflag.NewFlagSet("gimbald", pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.SortFlags = false
+	fs.StringVarP(&o.config, "config", "c", config.Path, "configuration `FILE`")
+	fs.BoolVar(&o.check, "check", false, "print the effective configuration, or the first mistake in it, and exit")
+	fs.BoolVar(&o.release, "release", false, "continue everything that an earlier gimbald left stopped, and exit")
+	fs.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
+	fs.BoolVar(&o.guard, "guard", false, "be the guard of a daemon whose beats come on standard input")
+	fs.StringVar(&o.watch.stopSet, "guard-set", "", "the guard's `FILE` of what is stopped")
+	fs.DurationVar(&o.watch.stall, "guard-stall", 0, "without a beat for this long the daemon counts as hung")
+	fs.DurationVar(&o.watch.held, "guard-held", 0, "how long held tenants wait for a new daemon")
+	for _, name := range []string{"guard", "guard-set", "guard-stall", "guard-held"} {
+		if err := fs.MarkHidden(name); err != nil {
+			return o, err
+		}
+	}
+	fs.Usage = func() {
+		fmt.Fprintf(stdout, "Usage: gimbald [OPTION]...\n\nThe daemon of a node with shared GPUs. See gimbald(8).\n\n%s", fs.FlagUsages())
+	}
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	return o, nil
+}
+
+// check prints the effective configuration, or returns the first mistake in it.
+func check(path string, stdout, stderr io.Writer) error {
+	c, _, warnings, err := load(path)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(stderr, "gimbald: warning: %s\n", w)
+	}
+	_, err = stdout.Write(c.Effective())
+	return err
+}

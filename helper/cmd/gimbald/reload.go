@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/engine"
+)
+
+// reloadState is how the last reload went.
+type reloadState struct {
+	loaded  time.Time
+	failed  string   // why the last one was not taken
+	restart []string // keys that changed and wait for a restart
+}
+
+// reloadOnHangup reloads at each SIGHUP.
+func (d *daemon) reloadOnHangup(ctx context.Context) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, unix.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			if err := d.reloadNow(ctx); err != nil {
+				d.log.error("reload", "the configuration in force stays", err)
+			}
+		}
+	}
+}
+
+// reloadNow puts a new configuration and new policies in force, all of it or
+// nothing.
+func (d *daemon) reloadNow(ctx context.Context) error {
+	cfg, set, warnings, err := load(d.path)
+	if err != nil {
+		d.mu.Lock()
+		d.reload.failed = err.Error()
+		d.mu.Unlock()
+		return err
+	}
+	for _, w := range warnings {
+		d.log.warn("config", w)
+	}
+	d.mu.Lock()
+	changes := config.Diff(d.cfg, cfg)
+	cfg.KeepFrom(d.cfg)
+	d.cfg, d.policies = cfg, set
+	d.reload = reloadState{loaded: time.Now(), restart: changes.Restart}
+	d.mu.Unlock()
+	d.log.info("reload", describeChanges(changes))
+	return d.loop.Ask(ctx, func(*engine.Engine) { d.decider.SetPolicies(set) })
+}
+
+func describeChanges(c config.Changes) string {
+	if len(c.Applied)+len(c.Restart) == 0 {
+		return "nothing changed"
+	}
+	text := "now in force: " + strings.Join(c.Applied, ", ")
+	if len(c.Applied) == 0 {
+		text = "nothing that a reload can change"
+	}
+	if len(c.Restart) > 0 {
+		text += fmt.Sprintf("; not applied until a restart: %s", strings.Join(c.Restart, ", "))
+	}
+	return text
+}

@@ -1,0 +1,77 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
+)
+
+// Adopt takes over a tenant that an earlier daemon knew. held lists its
+// processes that are still held; whatever else was stopped of it has been
+// continued. One that has no process left ends at once.
+func (n *Node) Adopt(t *model.Tenant, held []model.ProcID) {
+	now := n.Clock()
+	e := &entry{id: t.ID, key: keyFromID(t), reg: t.Reg, stepds: map[uint32]proc.ID{}}
+	e.grant = model.Grant{Terms: t.Terms, GPUs: t.GPUs, Exempt: t.Exempt, Whole: t.Whole, Parent: t.Parent}
+	for _, w := range t.Workers {
+		id := proc.ID(w.Proc)
+		if err := n.Tracker.Watch(id, false); err != nil {
+			continue
+		}
+		e.roots = append(e.roots, root{ID: id, step: w.Step, pty: t.Reg.PTY})
+	}
+	if t.Reg.Stepd.PID > 0 {
+		e.stepds[t.Reg.StepID] = proc.ID(t.Reg.Stepd)
+	}
+	state := model.Running
+	if len(held) > 0 && t.State == model.Held || t.State == model.Holding {
+		state, e.want = model.Held, kindHold
+		for _, p := range held {
+			e.stopped = append(e.stopped, proc.ID(p))
+		}
+	}
+	if t.State != state {
+		t.State, t.Since = state, now
+		t.Reason = model.Reason{Code: "adopted", Text: "taken over by a new daemon"}
+	}
+	n.book.put(e)
+	n.push(model.Event{Kind: model.EvAdopted, Tenant: t.ID, Adopt: t})
+	n.settle(e)
+}
+
+// keyFromID reads a tenant's key out of its id, "JOB@N" or "JOB.STEP@N".
+func keyFromID(t *model.Tenant) key {
+	name, _, _ := strings.Cut(string(t.ID), "@")
+	_, step, ok := strings.Cut(name, ".")
+	if !ok {
+		return key{t.Reg.JobID, model.NoVal}
+	}
+	s, err := strconv.ParseUint(step, 10, 32)
+	if err != nil {
+		return key{t.Reg.JobID, t.Reg.StepID}
+	}
+	return key{t.Reg.JobID, uint32(s)}
+}
+
+// ReleaseAll continues everything that is stopped, at the end of the daemon.
+// It returns how many tenants were.
+func (n *Node) ReleaseAll() (int, error) {
+	var errs []error
+	count := 0
+	for _, e := range n.book.all(nil) {
+		e.op.Lock()
+		if len(e.stopped) > 0 {
+			count++
+			if err := n.resume(e); err != nil && !errors.Is(err, errForeign) {
+				errs = append(errs, fmt.Errorf("tenant %s: %w", e.id, err))
+			}
+		}
+		e.op.Unlock()
+	}
+	n.ops.Wait()
+	return count, errors.Join(errs...)
+}

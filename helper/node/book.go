@@ -1,0 +1,221 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
+)
+
+// key names what a registration belongs to: a job's part of this node, or one
+// step with an option of its own.
+type key struct {
+	job  uint32
+	step uint32 // model.NoVal for the whole job
+}
+
+func keyOf(r model.Registration) key {
+	if r.Own {
+		return key{r.JobID, r.StepID}
+	}
+	return key{r.JobID, model.NoVal}
+}
+
+// entry is what the node knows of one tenant beyond what the engine does: its
+// root processes and what is stopped of it.
+type entry struct {
+	id     model.TenantID
+	key    key
+	reg    model.Registration // of the first task
+	grant  model.Grant
+	roots  []root
+	stepds map[uint32]proc.ID // by step, while the step has not ended
+
+	op      sync.Mutex // one operation on the processes at a time
+	stopped []proc.ID  // what is stopped by us; under op
+
+	mu   sync.Mutex
+	want stopKind // how it is wanted stopped, "" to run: later workers join
+	said saying
+}
+
+// wants tells whether the tenant is wanted stopped, and how.
+func (e *entry) wants() stopKind {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.want
+}
+
+func (e *entry) setWant(k stopKind) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.want = k
+}
+
+// root is one task's root process.
+type root struct {
+	proc.ID
+	step uint32
+	pty  bool
+}
+
+// stopKind tells a tenant that has not started from one that was paused: after
+// the daemon's death the first may wait for a new daemon, the second may not.
+type stopKind string
+
+const (
+	kindHold  stopKind = "hold"
+	kindPause stopKind = "pause"
+)
+
+// saying is the last state from outside that was turned into an event, so that
+// each change is said once.
+type saying struct {
+	suspended string
+	signal    string
+}
+
+// book holds the entries. Its lock is never held over a system call that can
+// block.
+type book struct {
+	mu    sync.Mutex
+	byID  map[model.TenantID]*entry
+	byKey map[key]*entry
+}
+
+func newBook() *book {
+	return &book{byID: map[model.TenantID]*entry{}, byKey: map[key]*entry{}}
+}
+
+// join finds the tenant that a registration belongs to, or makes it. A job
+// that was requeued, or whose id was used again, is a new incarnation.
+func (b *book) join(r model.Registration, at time.Time) (e *entry, fresh bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := keyOf(r)
+	if e := b.byKey[k]; e != nil && e.reg.Restart == r.Restart && e.reg.UID == r.UID {
+		return e, false
+	}
+	e = &entry{id: tenantID(k, at), key: k, reg: r, stepds: map[uint32]proc.ID{}}
+	b.byID[e.id], b.byKey[k] = e, e
+	return e, true
+}
+
+func tenantID(k key, at time.Time) model.TenantID {
+	if k.step == model.NoVal {
+		return model.TenantID(fmt.Sprintf("%d@%d", k.job, at.UnixMilli()))
+	}
+	return model.TenantID(fmt.Sprintf("%d.%d@%d", k.job, k.step, at.UnixMilli()))
+}
+
+// put enters a tenant that was known before.
+func (b *book) put(e *entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.byID[e.id], b.byKey[e.key] = e, e
+}
+
+// addRoot adds a task's root process; it returns false for one that is there.
+func (b *book) addRoot(e *entry, r model.Registration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := proc.ID(r.Proc)
+	for _, have := range e.roots {
+		if have.ID == id {
+			return false
+		}
+	}
+	e.roots = append(e.roots, root{ID: id, step: r.StepID, pty: r.PTY})
+	if r.Stepd.PID > 0 {
+		e.stepds[r.StepID] = proc.ID(r.Stepd)
+	}
+	return true
+}
+
+// parent is the job's own tenant that a step with an option of its own belongs
+// to, "" if the job is none.
+func (b *book) parent(k key) model.TenantID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k.step == model.NoVal {
+		return ""
+	}
+	if p := b.byKey[key{k.job, model.NoVal}]; p != nil {
+		return p.id
+	}
+	return ""
+}
+
+// find returns the tenant of that id, nil if it is gone.
+func (b *book) find(id model.TenantID) *entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byID[id]
+}
+
+// ofStep returns the tenant in which a step runs, nil if there is none.
+func (b *book) ofStep(s model.StepKey) *entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.byKey[key{s.JobID, s.StepID}]; e != nil {
+		return e
+	}
+	return b.byKey[key{s.JobID, model.NoVal}]
+}
+
+// endStep forgets a step's slurmstepd: it has reported the step's end.
+func (b *book) endStep(e *entry, step uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(e.stepds, step)
+}
+
+// remove forgets a tenant; it returns false if that was done before.
+func (b *book) remove(e *entry) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byID[e.id] != e {
+		return false
+	}
+	delete(b.byID, e.id)
+	if b.byKey[e.key] == e {
+		delete(b.byKey, e.key)
+	}
+	return true
+}
+
+// ofRoot returns the tenant of a root process, nil if there is none.
+func (b *book) ofRoot(id proc.ID) *entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.byID {
+		for _, r := range e.roots {
+			if r.ID == id {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// all lists the entries in no order, into buf.
+func (b *book) all(buf []*entry) []*entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.byID {
+		buf = append(buf, e)
+	}
+	return buf
+}
+
+// snapshot copies what of an entry may change under the lock.
+func (b *book) snapshot(e *entry) (roots []root, stepds []proc.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range e.stepds {
+		stepds = append(stepds, id)
+	}
+	return append(roots, e.roots...), stepds
+}

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
+
+// Look takes one look at the processes and at the driver's newest report and
+// hands it to the engine.
+func (n *Node) Look() {
+	if !n.Tracker.Stats().Connector {
+		n.rescan()
+	}
+	report, ok := n.GPUs.Report(n.Stale)
+	n.tellDegraded(report, ok)
+	entries := n.book.all(nil)
+	counts := n.own(entries)
+	var fresh *model.GPUReport
+	if ok && report.At > n.lastAt && report.Fault == "" {
+		fresh, n.lastAt = &report, report.At
+	}
+	shared := n.attribute(entries, counts, fresh)
+	n.mu.Lock()
+	n.look = merge(n.look, model.Sample{GPUs: fresh, Tenants: shared.samples, Foreign: shared.foreign})
+	if fresh != nil {
+		n.strays = shared.strays
+	}
+	n.mu.Unlock()
+	for _, e := range entries {
+		n.settle(e)
+	}
+	n.poke()
+}
+
+// merge keeps a report that the engine has not taken yet when a later look
+// has none.
+func merge(old, s model.Sample) model.Sample {
+	if s.GPUs == nil && old.GPUs != nil {
+		s.GPUs, s.Foreign = old.GPUs, old.Foreign
+	}
+	return s
+}
+
+func (n *Node) rescan() {
+	procs, err := n.Host.Scan(n.scan)
+	n.scan = procs
+	if err != nil {
+		n.logf("look at processes: %v", err)
+		return
+	}
+	n.Tracker.Update(procs)
+}
+
+// own maps each live process to its tenant and counts them.
+func (n *Node) own(entries []*entry) map[*entry]int {
+	clear(n.owner)
+	counts := make(map[*entry]int, len(entries))
+	for _, e := range entries {
+		roots, _ := n.book.snapshot(e)
+		ids := n.Tracker.Members(rootIDs(roots)...)
+		counts[e] = len(ids)
+		for _, id := range ids {
+			n.owner[id.PID] = e
+		}
+	}
+	return counts
+}

@@ -1,0 +1,233 @@
+// Package node is one node as the engine sees it: a Source that joins the
+// driver, /proc and the plugin's messages into samples, and an Actuator that
+// carries actions out on processes. gimbald and gimbal run share it.
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
+)
+
+// GPUs gives the newest report of the driver. One that is older than stale,
+// because the driver does not answer, comes as a fault. ok is false while there
+// has been none.
+type GPUs interface {
+	Report(stale time.Duration) (report model.GPUReport, ok bool)
+}
+
+// Stops keeps on disk what is stopped, for whoever has to continue it when
+// this process is gone. Put is called before a stop, with what is about to be
+// stopped, and again once that is known exactly.
+type Stops interface {
+	Put(s Stop) error
+	Drop(id model.TenantID) error
+}
+
+// Stop is what is stopped of one tenant.
+type Stop struct {
+	Tenant  model.TenantID
+	Cgroups []string       // freezer folders
+	Held    bool           // it has not started: it may wait for a new daemon
+	Roots   []model.ProcID // its tasks
+	IDs     []model.ProcID // the processes that were told to stop
+	Sure    bool           // IDs is exact: every process was seen stopped
+}
+
+// Slurm is what the node asks of Slurm.
+type Slurm interface {
+	Evict(ctx context.Context, reg model.Registration, why string) error
+}
+
+// Parts are what a node is made of.
+type Parts struct {
+	Host    proc.Host
+	GPUs    GPUs
+	Stops   Stops
+	Slurm   Slurm // nil: evictions only send signals
+	Grant   func(model.Registration) model.Terms
+	Resolve func(gpus []string, visible string, known []model.GPU) ([]string, error)
+	Clock   func() time.Duration // monotonic
+	Wall    func() time.Time
+	Every   time.Duration // between two looks at /proc and the driver
+	Stale   time.Duration // after which a report of the driver counts as none
+	Log     func(format string, args ...any)
+}
+
+// Node is the engine's Source and Actuator.
+type Node struct {
+	Parts
+	Tracker *proc.Tracker
+	book    *book
+	wake    chan struct{}
+	ops     sync.WaitGroup
+	begun   time.Duration
+
+	mu     sync.Mutex
+	events []model.Event
+	look   model.Sample
+	strays []model.Stray
+
+	// Of the looking goroutine alone.
+	scan     []proc.Process
+	lastAt   time.Duration
+	degraded string
+	owner    map[int]*entry
+}
+
+// New makes a node. Run has to be called for it to look around, and Close when
+// it is no longer needed.
+func New(p Parts) *Node {
+	n := &Node{Parts: p, book: newBook(), wake: make(chan struct{}, 1), owner: map[int]*entry{}, begun: p.Clock()}
+	n.Tracker = proc.NewTracker(p.Host, n.onTracker)
+	return n
+}
+
+// Close ends the node's watch over processes.
+func (n *Node) Close() { n.Tracker.Close() }
+
+// Wake is signalled when Sample has something new.
+func (n *Node) Wake() <-chan struct{} { return n.wake }
+
+// Sample hands over what is new.
+func (n *Node) Sample(time.Duration) model.Sample {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.look
+	s.Events = n.events
+	n.look, n.events = model.Sample{}, nil
+	return s
+}
+
+// push adds events and wakes the engine.
+func (n *Node) push(evs ...model.Event) {
+	now := n.Clock()
+	n.mu.Lock()
+	for i := range evs {
+		evs[i].At = now
+	}
+	n.events = append(n.events, evs...)
+	n.mu.Unlock()
+	n.poke()
+}
+
+func (n *Node) poke() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watchEvery is how often stopped tenants are looked at for signals that wait
+// for them and for others who continued them.
+const watchEvery = 100 * time.Millisecond
+
+// Run looks at /proc and the driver until the context ends, then waits for
+// the operations that are under way.
+func (n *Node) Run(ctx context.Context) {
+	look := time.NewTicker(n.Every)
+	defer look.Stop()
+	watch := time.NewTicker(min(watchEvery, n.Every))
+	defer watch.Stop()
+	n.Look()
+	for {
+		select {
+		case <-ctx.Done():
+			n.ops.Wait()
+			return
+		case <-look.C:
+			n.Look()
+		case <-watch.C:
+			n.watch()
+		}
+	}
+}
+
+// logf logs where there is a log.
+func (n *Node) logf(format string, args ...any) {
+	if n.Log != nil {
+		n.Log(format, args...)
+	}
+}
+
+// Strays lists processes on the GPUs that belong to no tenant, as last seen.
+func (n *Node) Strays() []model.Stray {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]model.Stray(nil), n.strays...)
+}
+
+// Register takes in a task that was launched. It returns as soon as the task
+// is followed; what becomes of it the engine decides.
+func (n *Node) Register(r model.Registration) error {
+	id := proc.ID(r.Proc)
+	if id.PID <= 1 || id.Start == 0 {
+		return fmt.Errorf("register job %d: %d@%d names no process", r.JobID, id.PID, id.Start)
+	}
+	if err := n.Tracker.Watch(id, n.unstarted(id)); err != nil {
+		return fmt.Errorf("register job %d step %d task %d: %w", r.JobID, r.StepID, r.TaskID, err)
+	}
+	e, fresh := n.book.join(r, n.Wall())
+	if fresh {
+		e.grant = n.makeGrant(r, e.key)
+		e.grant.Late = !n.unstarted(id)
+	}
+	if !n.book.addRoot(e, r) {
+		return nil
+	}
+	grant := e.grant
+	n.push(model.Event{Kind: model.EvRegistered, Tenant: e.id, Reg: &r, Grant: &grant})
+	n.joinStop(e, id)
+	return nil
+}
+
+// unstarted tells whether a task is still slurmstepd's: its program has not
+// begun.
+func (n *Node) unstarted(id proc.ID) bool {
+	done, err := n.Host.Executed(id)
+	return err == nil && !done
+}
+
+func (n *Node) makeGrant(r model.Registration, k key) model.Grant {
+	g := model.Grant{Terms: n.Grant(r), Whole: k.step == model.NoVal, Parent: n.book.parent(k)}
+	report, _ := n.GPUs.Report(n.Stale)
+	gpus, err := n.Resolve(r.GPUs, r.Visible, report.GPUs)
+	g.GPUs = gpus
+	switch {
+	case r.NNodes > 1:
+		g.Exempt = fmt.Sprintf("job on %d nodes", r.NNodes)
+	case err != nil:
+		g.Exempt = "GPU unknown: " + err.Error()
+		g.GPUs = nil
+	case len(gpus) == 0:
+		g.Exempt = "no GPU"
+	}
+	return g
+}
+
+// TaskExit takes in that a task's root process ended.
+func (n *Node) TaskExit(x model.TaskExit) {
+	if e := n.book.ofStep(x.StepKey); e != nil {
+		n.push(model.Event{Kind: model.EvTaskExit, Tenant: e.id, Step: x.StepID, Proc: x.Proc, Status: x.Status})
+	}
+}
+
+// StepEnd takes in that a step ended on this node.
+func (n *Node) StepEnd(s model.StepKey) {
+	e := n.book.ofStep(s)
+	if e == nil {
+		return
+	}
+	n.book.endStep(e, s.StepID)
+	n.push(model.Event{Kind: model.EvStepEnd, Tenant: e.id, Step: s.StepID})
+	n.settle(e)
+}
+
+// Order hands a person's order to the engine; nil ends the one in force.
+func (n *Node) Order(id model.TenantID, o *model.Order) {
+	n.push(model.Event{Kind: model.EvOrder, Tenant: id, Order: o})
+}

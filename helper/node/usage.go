@@ -1,0 +1,204 @@
+package node
+
+import (
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
+)
+
+// busyShare is the least share of time on the multiprocessors that counts as
+// computing; below it a driver's rounding shows.
+const busyShare = 0.005
+
+// sharing is one report of the driver being shared out among the tenants.
+type sharing struct {
+	entries []*entry
+	samples []model.TenantSample
+	at      map[*entry]int
+	foreign map[string]model.Reading[model.Bytes]
+	strays  []model.Stray
+}
+
+// attribute shares out what the driver showed among the tenants; what belongs
+// to none is foreign. Without a fresh report only the processes are counted,
+// and a tenant of which nothing is known counts as busy.
+func (n *Node) attribute(entries []*entry, counts map[*entry]int, report *model.GPUReport) sharing {
+	s := sharing{entries: entries, samples: make([]model.TenantSample, len(entries)),
+		at: make(map[*entry]int, len(entries)), foreign: map[string]model.Reading[model.Bytes]{}}
+	for i, e := range entries {
+		s.samples[i] = model.TenantSample{Tenant: e.id, Procs: counts[e], Busy: true}
+		s.at[e] = i
+	}
+	if report == nil {
+		return s
+	}
+	for i := range s.samples {
+		s.samples[i].Use = map[string]model.Usage{}
+	}
+	for _, g := range report.GPUs {
+		n.shareGPU(&s, g)
+	}
+	for i := range s.samples {
+		s.samples[i].Busy = busy(s.samples[i].Use)
+	}
+	return s
+}
+
+// shareGPU shares out one GPU. A GPU whose processes could not be read leaves
+// what was known of it as it is.
+func (n *Node) shareGPU(s *sharing, g model.GPU) {
+	procs, ok := g.Procs.Get()
+	if !ok {
+		s.foreign[g.UUID] = model.Unknown[model.Bytes]()
+		return
+	}
+	for i, e := range s.entries {
+		if uses(e.grant.GPUs, g.UUID) {
+			s.samples[i].Use[g.UUID] = model.Usage{Memory: model.Known(model.Bytes(0)), SM: model.Known(0.0)}
+		}
+	}
+	mine, others := model.Known(model.Bytes(0)), model.Known(model.Bytes(0))
+	for _, p := range procs {
+		if e := n.owner[p.PID]; e != nil {
+			addUse(s.samples[s.at[e]].Use, g.UUID, p)
+			mine = plus(mine, p.Memory)
+			continue
+		}
+		s.strays = append(s.strays, n.stray(g.UUID, p))
+		others = plus(others, p.Memory)
+	}
+	s.foreign[g.UUID] = foreignMemory(g.Used, mine, others)
+}
+
+func uses(gpus []string, uuid string) bool {
+	for _, g := range gpus {
+		if g == uuid {
+			return true
+		}
+	}
+	return false
+}
+
+func addUse(use map[string]model.Usage, uuid string, p model.GPUProc) {
+	u, ok := use[uuid]
+	if !ok {
+		u = model.Usage{Memory: model.Known(model.Bytes(0)), SM: model.Known(0.0)}
+	}
+	u.Procs++
+	u.Memory = plus(u.Memory, p.Memory)
+	u.SM = plus(u.SM, p.SM)
+	use[uuid] = u
+}
+
+// plus adds two readings; a sum with an unknown part is unknown.
+func plus[T model.Bytes | float64](a, b model.Reading[T]) model.Reading[T] {
+	x, ok := a.Get()
+	y, ok2 := b.Get()
+	if !ok || !ok2 {
+		return model.Unknown[T]()
+	}
+	return model.Known(x + y)
+}
+
+// foreignMemory is what no tenant holds of a GPU: what its other processes
+// hold, and never less than what is used beyond the tenants, which shows
+// processes that the driver does not list.
+func foreignMemory(used, mine, others model.Reading[model.Bytes]) model.Reading[model.Bytes] {
+	u, okU := used.Get()
+	m, okM := mine.Get()
+	o, okO := others.Get()
+	switch {
+	case okU && okM:
+		return model.Known(max(u-m, o, 0))
+	case okO && o > 0:
+		return others
+	case okO && okM:
+		return model.Known(model.Bytes(0))
+	}
+	return model.Unknown[model.Bytes]()
+}
+
+// busy tells whether a tenant computed since the last look. What is not known
+// counts as busy: an idle tenant gives way, and that must not rest on a guess.
+func busy(use map[string]model.Usage) bool {
+	for _, u := range use {
+		sm, ok := u.SM.Get()
+		if u.Procs > 0 && (!ok || sm > busyShare) {
+			return true
+		}
+	}
+	return len(use) == 0
+}
+
+// stray describes a process on a shared GPU that belongs to no tenant.
+func (n *Node) stray(uuid string, p model.GPUProc) model.Stray {
+	s := model.Stray{GPU: uuid, PID: p.PID, Memory: p.Memory, Kind: "foreign"}
+	id, err := n.Host.Identify(p.PID)
+	if err != nil {
+		s.Kind = "ghost"
+		return s
+	}
+	if st, err := n.Host.Status(id); err == nil {
+		s.UID = uint32(st.UID)
+	}
+	return s
+}
+
+// tellDegraded says once when the driver cannot be read, and once when it can
+// again. While it cannot, nothing may be stopped.
+func (n *Node) tellDegraded(report model.GPUReport, ok bool) {
+	fault := report.Fault
+	if !ok {
+		if n.Clock()-n.begun < n.Stale {
+			return // the first look is still under way
+		}
+		fault = "the driver has not answered yet"
+	}
+	was := n.degraded
+	n.degraded = fault
+	switch {
+	case fault == "" && was != "":
+		n.push(model.Event{Kind: model.EvRecovered})
+	case fault != "" && was == "":
+		n.push(model.Event{Kind: model.EvDegraded, Text: fault})
+	}
+}
+
+// settle ends a tenant of which nothing is left: no process, and no
+// slurmstepd that could start one.
+func (n *Node) settle(e *entry) {
+	roots, stepds := n.book.snapshot(e)
+	if len(n.Tracker.Members(rootIDs(roots)...)) > 0 {
+		return
+	}
+	for _, id := range stepds {
+		if n.Host.Alive(id) {
+			return
+		}
+	}
+	if !n.book.remove(e) {
+		return
+	}
+	for _, r := range roots {
+		n.Tracker.Unwatch(r.ID)
+	}
+	n.push(model.Event{Kind: model.EvEnded, Tenant: e.id})
+	n.ops.Add(1)
+	go func() { // an operation that is under way writes its stop down first
+		defer n.ops.Done()
+		e.op.Lock()
+		defer e.op.Unlock()
+		if err := n.Stops.Drop(e.id); err != nil {
+			n.logf("tenant %s ended, but stays among what is stopped: %v", e.id, err)
+		}
+	}()
+}
+
+// onTracker is told of root processes that exec or end.
+func (n *Node) onTracker(ev proc.Event) {
+	if ev.Kind != proc.RootExit {
+		return
+	}
+	if e := n.book.ofRoot(ev.Root); e != nil {
+		n.settle(e)
+	}
+}

@@ -1,0 +1,287 @@
+// Package e2e runs packed jobs through everything: a real Slurm, the plugin,
+// gimbald, real processes and signals, and a simulated GPU whose own record
+// says who computed when.
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
+	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
+)
+
+// Options describe a stack; the zero value is one node with one GPU of 16 GiB
+// under the timeslice policy, looked at every 100 ms.
+type Options struct {
+	Slurm    slurmtest.Options
+	GPU      simgpu.Options
+	Policy   string            // name of the default policy; "": timeslice
+	Policies map[string]string // site policies by name
+	Config   string            // more TOML for gimbald.toml
+	Plugin   string            // more arguments of the plugstack line
+	NoPlugin bool
+	NoDaemon bool
+}
+
+// Stack is a node that shares a GPU.
+type Stack struct {
+	*slurmtest.Cluster
+	GPU  *simgpu.Device
+	Dir  string // of gimbald: configuration, socket, state, log
+	t    *testing.T
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// Start brings a stack up and takes it down at the end of the test. It skips
+// where there is no Slurm or no root.
+func Start(t *testing.T, o Options) *Stack {
+	t.Helper()
+	slurmtest.Need(t)
+	for _, f := range []string{"gimbald", "gimbal", "gimbal.so", "gimbal_core.so"} {
+		if _, err := os.Stat(Built(f)); err != nil {
+			t.Fatalf("build/%s is missing: run make", f)
+		}
+	}
+	if o.GPU.GPUs == 0 {
+		o.GPU.GPUs = 1
+	}
+	if o.Slurm.GPUs == 0 {
+		o.Slurm.GPUs = o.GPU.GPUs
+	}
+	s := &Stack{GPU: simgpu.Start(t, o.GPU), Dir: daemonDir(t), t: t}
+	s.writeConfig(o)
+	o.Slurm.Env = append(o.Slurm.Env, s.GPU.Env()...)
+	if !o.NoPlugin {
+		o.Slurm.Plugstack = fmt.Sprintf("optional %s socket=%s core=%s pending=%s %s", Built("gimbal.so"),
+			s.Socket(), Built("gimbal_core.so"), filepath.Join(s.Dir, "run", "pending"), o.Plugin)
+	}
+	if !o.NoDaemon {
+		s.StartDaemon()
+	}
+	s.Cluster = slurmtest.Start(t, o.Slurm)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("gimbald:\n%s", tail(s.Log(), 80))
+		}
+	})
+	return s
+}
+
+// Built is the path of a file that make builds.
+func Built(name string) string { return filepath.Join(simgpu.Root(), "build", name) }
+
+// daemonDir makes a folder that gimbald accepts: root's own, and no socket
+// path that is too long.
+func daemonDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gimbald")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for _, d := range []string{dir, filepath.Join(dir, "run"), filepath.Join(dir, "policies.d")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Socket is the path of gimbald's socket.
+func (s *Stack) Socket() string { return filepath.Join(s.Dir, "run", "gimbald.sock") }
+
+// ConfigPath is the path of gimbald.toml.
+func (s *Stack) ConfigPath() string { return filepath.Join(s.Dir, "gimbald.toml") }
+
+func (s *Stack) writeConfig(o Options) {
+	s.t.Helper()
+	if o.Policy == "" {
+		o.Policy = "timeslice"
+	}
+	text := fmt.Sprintf(`schema = 1
+[node]
+state_dir = %q
+pending_dir = %q
+[socket]
+path = %q
+[sample]
+nvml = %q
+interval = "100ms"
+[policy]
+default = %q
+dir = %q
+[access]
+private = false
+`, filepath.Join(s.Dir, "state"), filepath.Join(s.Dir, "run", "pending"), s.Socket(), simgpu.NVML(""),
+		o.Policy, filepath.Join(s.Dir, "policies.d"))
+	s.write(s.ConfigPath(), text+o.Config)
+	for name, body := range o.Policies {
+		s.write(filepath.Join(s.Dir, "policies.d", name+".toml"), body)
+	}
+}
+
+func (s *Stack) write(path, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// StartDaemon starts gimbald and waits until it answers.
+func (s *Stack) StartDaemon() {
+	s.t.Helper()
+	log, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(Built("gimbald"), "--config", s.ConfigPath())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), s.GPU.Env()...)
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	s.cmd, s.done = cmd, done
+	s.t.Cleanup(func() { stop(cmd, done) })
+	Eventually(s.t, 15*time.Second, "gimbald answers", func() bool { return s.Gimbal("status", "--daemon").Exit == 0 })
+}
+
+// stop ends a daemon kindly, then unkindly.
+func stop(cmd *exec.Cmd, done <-chan struct{}) {
+	_ = cmd.Process.Signal(syscall.SIGCONT)
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		_ = cmd.Process.Kill()
+		<-done
+	}
+}
+
+// DaemonPID is the pid of the running gimbald.
+func (s *Stack) DaemonPID() int { return s.cmd.Process.Pid }
+
+// Signal sends a signal to gimbald.
+func (s *Stack) Signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// StopDaemon ends gimbald with SIGTERM and waits for it.
+func (s *Stack) StopDaemon() { stop(s.cmd, s.done) }
+
+// KillDaemon ends gimbald with SIGKILL.
+func (s *Stack) KillDaemon() {
+	s.t.Helper()
+	s.Signal(syscall.SIGKILL)
+	<-s.done
+}
+
+// Log is what gimbald has logged.
+func (s *Stack) Log() string {
+	b, err := os.ReadFile(filepath.Join(s.Dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// Gimbal runs the gimbal command against this node's daemon.
+func (s *Stack) Gimbal(args ...string) slurmtest.Result {
+	cmd := exec.Command(Built("gimbal"), args...)
+	cmd.Env = append(os.Environ(), "GIMBAL_SOCKET="+s.Socket())
+	begin := time.Now()
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	r := slurmtest.Result{Stdout: out.String(), Stderr: errs.String(), Exit: cmd.ProcessState.ExitCode(), Took: time.Since(begin)}
+	if cmd.ProcessState == nil {
+		r.Exit, r.Stderr = -1, err.Error()
+	}
+	return r
+}
+
+// State is what status says of a job's own row, "" if there is none.
+func (s *Stack) State(job string) string {
+	r := s.Gimbal("status", "-n", "-P", "-X", "-o", "JobID,State", "-j", job)
+	for line := range strings.Lines(r.Stdout) {
+		id, state, _ := strings.Cut(strings.TrimSpace(line), "|")
+		if id == job {
+			return state
+		}
+	}
+	return ""
+}
+
+// WaitState waits until status shows the job in one of the states.
+func (s *Stack) WaitTenant(job int, limit time.Duration, states ...string) {
+	s.t.Helper()
+	var last string
+	Eventually(s.t, limit, fmt.Sprintf("job %d is %s", job, strings.Join(states, " or ")), func() bool {
+		last = s.State(fmt.Sprint(job))
+		for _, want := range states {
+			if last == want {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Eventually waits until the condition holds.
+func Eventually(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Trainer is the command line of a trainer, to be put into a batch script.
+func Trainer(args string) string { return simgpu.Binary("simgpu-trainer") + " " + args }
+
+// Stopped lists the job's processes that are stopped, srun and Slurm's own
+// left out.
+func Stopped(pids []int) (stopped, running []int) {
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		text := string(b)
+		i := strings.LastIndexByte(text, ')')
+		comm := text[strings.IndexByte(text, '(')+1 : i]
+		if comm == "srun" || comm == "slurmstepd" {
+			continue
+		}
+		if state := text[i+2]; state == 'T' {
+			stopped = append(stopped, pid)
+		} else if state != 'Z' {
+			running = append(running, pid)
+		}
+	}
+	return stopped, running
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
