@@ -46,7 +46,7 @@ func (t *Tracker) adopt(procs []Process) {
 				continue
 			}
 			if parent := t.parentage(p, now); parent != nil {
-				t.put(p.ID, parent.tree)
+				t.put(p.ID, parent.tree).slurm = t.host.isSlurm(p.PID, []byte(p.Comm))
 				added = true
 			}
 		}
@@ -123,7 +123,7 @@ func (t *Tracker) walk(s Stat, tr *tree) {
 		if err != nil || child.PPID != s.PID || child.Start < s.Start || t.nodes[pid] != nil {
 			continue
 		}
-		t.put(child.ID(), tr)
+		t.put(child.ID(), tr).slurm = t.host.isSlurm(pid, child.Comm)
 		t.walk(child, tr)
 	}
 }

@@ -81,30 +81,6 @@ func isFile(path string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Procs returns the pids in a cgroup directory and those below it.
-func (h Host) procsBelow(dir string) ([]int, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	pids := appendNumbers(nil, data)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		below, err := h.procsBelow(filepath.Join(dir, e.Name()))
-		if err != nil && !os.IsNotExist(err) {
-			return nil, err
-		}
-		pids = append(pids, below...)
-	}
-	return pids, nil
-}
-
 // frozenCgroup says whether a process is in a cgroup that is frozen, by its own
 // directory or one above, and in which directory.
 func (h Host) frozenCgroup(pid int) (bool, string) {
@@ -143,7 +119,7 @@ func frozenEvent(b []byte) bool {
 // of one of its roots.
 func (p *pausing) fromCgroups(fresh []ID) []ID {
 	for _, dir := range p.target.Cgroups {
-		pids, err := p.host.procsBelow(dir)
+		pids, err := procsBelow(dir)
 		if err != nil {
 			continue // the directory goes away with the step
 		}
@@ -163,12 +139,7 @@ func (p *pausing) fromCgroups(fresh []ID) []ID {
 // rootsUser says whether a process runs as the user of one of the roots.
 func (p *pausing) rootsUser(pid int) bool {
 	if p.users == nil {
-		p.users = map[int]bool{}
-		for _, root := range p.target.Roots {
-			if st, err := p.host.Status(root); err == nil {
-				p.users[st.UID] = true
-			}
-		}
+		p.users = p.host.usersOf(p.target.Roots)
 	}
 	st, err := p.host.status(pid)
 	return err == nil && p.users[st.UID]

@@ -108,15 +108,20 @@ func marked(mark string) []int {
 	return pids
 }
 
-// killMarked kills until nothing with the mark is left.
+// killMarked kills until nothing with the mark is left, looked for three times.
 func killMarked(t *testing.T, mark string) {
 	t.Helper()
+	none := 0
 	eventually(t, "marked processes to end", func() bool {
 		pids := marked(mark)
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		return len(pids) == 0
+		none++
+		if len(pids) > 0 {
+			none = 0
+		}
+		return none == 3
 	})
 }
 

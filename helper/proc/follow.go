@@ -1,0 +1,182 @@
+package proc
+
+import (
+	"errors"
+	"time"
+)
+
+// follow reads events until its connector is dropped.
+func (t *Tracker) follow(conn *connector) {
+	defer t.readers.Done()
+	_ = conn.raw.Read(func(uintptr) bool {
+		for {
+			more, mine := t.takeEvents(conn)
+			if !mine {
+				return true
+			}
+			if !more {
+				return false
+			}
+		}
+	})
+}
+
+func (t *Tracker) takeEvents(conn *connector) (more, mine bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn != conn {
+		return false, false
+	}
+	more = !t.drain()
+	if t.stale && time.Since(t.scanned) > rescanEvery {
+		_ = t.rescan()
+	}
+	return more, true
+}
+
+// drain takes in the queued events and says whether none is left.
+func (t *Tracker) drain() bool {
+	if t.conn == nil {
+		return true
+	}
+	err := t.conn.drain(t.take)
+	if len(t.dying) > manyDying {
+		t.sweep()
+	}
+	if errors.Is(err, errLost) {
+		t.stale = true
+		for _, tr := range t.trees {
+			tr.complete = false
+		}
+	}
+	return err == nil || !errors.Is(err, errMore)
+}
+
+func (t *Tracker) take(e event) {
+	switch e.what {
+	case eventFork:
+		t.takeFork(e.ppid, e.pid)
+	case eventExec:
+		t.takeExec(e.pid)
+	case eventExit:
+		t.takeExit(e.pid)
+	}
+}
+
+// takeFork adds a child. A child that is gone already still is a parent of
+// those whose forks are queued behind; and should its pid be another's by now,
+// its exit is queued too and takes the entry away again.
+func (t *Tracker) takeFork(parent, child int) {
+	p := t.nodes[parent]
+	if p == nil {
+		return
+	}
+	id, err := t.host.Identify(child)
+	if err != nil {
+		id = ID{PID: child}
+	}
+	if old := t.nodes[child]; old != nil && old.id == id {
+		return
+	}
+	t.put(id, p.tree).slurm = p.slurm
+}
+
+func (t *Tracker) takeExec(pid int) {
+	n := t.nodes[pid]
+	if n == nil {
+		return
+	}
+	var buf [statSize]byte
+	if s, err := t.host.statOf(buf[:], n.id); err == nil {
+		n.slurm = t.host.isSlurm(pid, s.Comm)
+	}
+	if n.id == n.tree.root {
+		n.tree.markExec()
+		t.report(n.id, RootExec)
+	}
+}
+
+func (tr *tree) markExec() {
+	if !tr.ran {
+		tr.ran = true
+		close(tr.execed)
+	}
+}
+
+// takeExit forgets a process that is gone. One that is still on its way out, or
+// whose first thread ended before the others, is looked at again later. One that
+// lives on had its first thread replaced by another that called exec.
+func (t *Tracker) takeExit(pid int) {
+	n := t.nodes[pid]
+	if n == nil {
+		return
+	}
+	var buf [statSize]byte
+	s, err := t.host.statOf(buf[:], n.id)
+	switch {
+	case err != nil || s.dead():
+		t.forget(n)
+	case s.Flags&exiting != 0:
+		t.dying[n] = true
+	}
+}
+
+// sweep looks again at the processes that were on their way out.
+func (t *Tracker) sweep() {
+	var buf [statSize]byte
+	for n := range t.dying {
+		s, err := t.host.statOf(buf[:], n.id)
+		switch {
+		case err != nil || s.dead():
+			t.forget(n)
+		case s.Flags&exiting == 0:
+			delete(t.dying, n)
+		}
+	}
+}
+
+func (t *Tracker) forget(n *node) {
+	delete(t.dying, n)
+	if t.nodes[n.id.PID] != n {
+		return
+	}
+	delete(t.nodes, n.id.PID)
+	delete(n.tree.members, n.id.PID)
+	if n.id == n.tree.root {
+		t.report(n.id, RootExit)
+	}
+}
+
+// report queues an event for onEvent.
+func (t *Tracker) report(root ID, kind EventKind) {
+	if t.onEvent == nil {
+		return
+	}
+	t.pending[root] |= kind
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *Tracker) tell() {
+	defer t.teller.Done()
+	for {
+		select {
+		case <-t.done:
+			return
+		case <-t.wake:
+		}
+		t.mu.Lock()
+		events := t.pending
+		t.pending = map[ID]EventKind{}
+		t.mu.Unlock()
+		for root, kinds := range events {
+			for _, kind := range []EventKind{RootExec, RootExit} {
+				if kinds&kind != 0 {
+					t.onEvent(Event{Root: root, Kind: kind})
+				}
+			}
+		}
+	}
+}
