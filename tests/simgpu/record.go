@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -206,15 +208,43 @@ func (r Record) Utilisation(gpu int) float64 {
 	return float64(sum) / float64(max(end-start, 1))
 }
 
-// Overlaps returns the stretches in which both labels kept the same GPU busy.
+// busyOn returns the times in which at least one process of the label kept the
+// GPU busy, in order and apart from each other.
+func (r Record) busyOn(gpu int, label string) []Interval {
+	var out []Interval
+	for _, i := range r.On(gpu).Of(label) {
+		if n := len(out) - 1; n >= 0 && i.Start <= out[n].End {
+			out[n].End = max(out[n].End, i.End)
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+func (r Record) gpus() []int {
+	seen := map[int]bool{}
+	for _, i := range r {
+		seen[i.GPU] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Overlaps returns the stretches in which both labels kept the same GPU busy,
+// whichever of their processes did.
 func (r Record) Overlaps(a, b string) []Interval {
 	var out []Interval
-	ours, theirs := r.Of(a).Stretches(), r.Of(b).Stretches()
-	for _, x := range ours {
-		for _, y := range theirs {
-			start, end := max(x.Start, y.Start), min(x.End, y.End)
-			if x.GPU == y.GPU && start < end {
-				out = append(out, Interval{GPU: x.GPU, Label: a + "+" + b, Start: start, End: end})
+	for _, gpu := range r.gpus() {
+		x, y := r.busyOn(gpu, a), r.busyOn(gpu, b)
+		for len(x) > 0 && len(y) > 0 {
+			start, end := max(x[0].Start, y[0].Start), min(x[0].End, y[0].End)
+			if start < end {
+				out = append(out, Interval{GPU: gpu, Label: a + "+" + b, Start: start, End: end})
+			}
+			if x[0].End < y[0].End {
+				x = x[1:]
+			} else {
+				y = y[1:]
 			}
 		}
 	}

@@ -48,6 +48,7 @@ func TestRecordArithmetic(t *testing.T) {
 		{0, 1, "a", 0, 100 * ms, 100 * ms},
 		{0, 2, "b", 90 * ms, 150 * ms, 50 * ms},
 		{1, 2, "b", 0, 50 * ms, 50 * ms},
+		{0, 3, "b", 92 * ms, 100 * ms, 5 * ms},
 		{0, 1, "a", 140 * ms, 160 * ms, 20 * ms},
 	}
 	if total, longest := r.Overlap("a", "b"); total != 20*ms || longest != 10*ms {
@@ -59,7 +60,7 @@ func TestRecordArithmetic(t *testing.T) {
 	if got := r.On(0).Between(50*ms, 100*ms).Busy("a"); got != 50*ms {
 		t.Errorf("busy in the window %v", got)
 	}
-	if got := r.Shares()["b"]; got < 0.45 || got > 0.46 {
+	if got := r.Shares()["b"]; got != 105.0/225.0 {
 		t.Errorf("share %v", got)
 	}
 	if got := r.Utilisation(1); got != 1 {

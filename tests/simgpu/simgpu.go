@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -83,8 +84,13 @@ func Binary(name string) string {
 	return filepath.Join(Root(), "build", "simgpu", name)
 }
 
-// Build brings build/simgpu up to date, one caller at a time.
-func Build() error {
+// Build brings build/simgpu up to date: once in a process, and one process at
+// a time.
+func Build() error { return build() }
+
+var build = sync.OnceValue(makeAll)
+
+func makeAll() error {
 	out := filepath.Join(Root(), "build", "simgpu")
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the simulated GPU: %w", err)

@@ -15,7 +15,7 @@ SIMGPU_LIBRARY := $(CC) $(SIMGPU_CFLAGS) -fPIC -shared -Wl,-z,defs
 
 .PHONY: simgpu
 simgpu: $(SIMGPU_OUT)/simgpu-device $(SIMGPU_OUT)/simgpu-trainer \
-	$(SIMGPU_OUT)/libnvidia-ml.so.1 $(SIMGPU_OUT)/libcuda.so.1 $(SIMGPU_OUT)/cuda-checkpoint \
+	$(SIMGPU_OUT)/libnvidia-ml.so.1 $(SIMGPU_OUT)/libcuda.so.1 $(SIMGPU_OUT)/cuda-checkpoint $(SIMGPU_OUT)/sched-check \
 	$(SIMGPU_VARIANTS:%=$(SIMGPU_OUT)/nvml-%/libnvidia-ml.so.1)
 
 $(SIMGPU_OUT)/simgpu-device: $(SIMGPU_DEVICE) $(SIMGPU_HEADERS)
@@ -41,3 +41,7 @@ $(SIMGPU_OUT)/libcuda.so.1: $(SIMGPU_CUDA) $(SIMGPU_HEADERS)
 $(SIMGPU_OUT)/cuda-checkpoint: $(SIMGPU_SRC)/checkpoint_tool.c $(SIMGPU_SRC)/util.c $(SIMGPU_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(SIMGPU_CFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $(SIMGPU_SRC)/checkpoint_tool.c $(SIMGPU_SRC)/util.c -lm
+
+$(SIMGPU_OUT)/sched-check: $(SIMGPU_SRC)/sched_check.c $(SIMGPU_SRC)/sched.c $(SIMGPU_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(SIMGPU_CFLAGS) -o $@ $(SIMGPU_SRC)/sched_check.c $(SIMGPU_SRC)/sched.c -lm

@@ -325,6 +325,59 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 	}
 }
 
+func TestTrainerMayIgnoreSIGTERM(t *testing.T) {
+	d := Start(t, Options{})
+	note := filepath.Join(t.TempDir(), "term")
+	a := start(t, d, "a", "--on-term", note, "--ignore-term")
+	d.await("a to compute", func() bool { return d.Record().Busy("a") > 0 })
+	_ = a.Process.Signal(syscall.SIGTERM)
+	d.await("the note", func() bool { text, _ := os.ReadFile(note); return len(text) > 0 })
+	noted := Now()
+	d.await("a to go on", func() bool { _, end := d.Record().Of("a").Span(); return end > noted })
+}
+
+func TestMPSLimits(t *testing.T) {
+	d := Start(t, Options{})
+	capped := d.Trainer("capped", "--mps", "--iterations", "20", "--cpu-ms", "0", "--gpu-ms", "10")
+	capped.Env = append(capped.Env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G,1=4G")
+	if err := capped.Run(); err != nil {
+		t.Fatal(err)
+	}
+	d.WaitClients(0)
+	if start, end := d.Record().Span(); end-start < 390*time.Millisecond {
+		t.Errorf("200 ms of kernels on half the GPU took %v", end-start)
+	}
+	greedy := d.Trainer("greedy", "--mps", "--memory", "1025MiB", "--iterations", "1")
+	greedy.Env = capped.Env
+	if code := exitCode(greedy.Run()); code != 1 {
+		t.Errorf("beyond the memory limit: exit %d", code)
+	}
+}
+
+func TestIdleDeviceSleeps(t *testing.T) {
+	d := Start(t, Options{})
+	if err := d.Trainer("a", "--iterations", "3").Run(); err != nil {
+		t.Fatal(err)
+	}
+	d.await("the device to have nothing to do", func() bool {
+		before := switches(t, d.PID())
+		time.Sleep(300 * time.Millisecond) // the stretch that is measured
+		return switches(t, d.PID()) == before
+	})
+}
+
+// switches returns how often a process went to sleep.
+func switches(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+	count, _, _ := strings.Cut(rest, "\n")
+	return count
+}
+
 func TestDeviceLeavesWithItsStandardInput(t *testing.T) {
 	d := Start(t, Options{})
 	d.Stop()
@@ -333,5 +386,16 @@ func TestDeviceLeavesWithItsStandardInput(t *testing.T) {
 	}
 	if code := exitCode(d.Trainer("x", "--iterations", "1").Run()); code != 1 {
 		t.Errorf("without a device the trainer exits %d", code)
+	}
+}
+
+func TestSchedulerHoldsItsPromises(t *testing.T) {
+	if err := Build(); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range 50 {
+		if out, err := exec.Command(Binary("sched-check"), strconv.Itoa(seed)).CombinedOutput(); err != nil {
+			t.Fatalf("seed %d: %v: %s", seed, err, out)
+		}
 	}
 }

@@ -98,7 +98,7 @@ EXPORT CUresult cuCheckpointProcessCheckpoint(int pid, const struct plain_args *
 	return request(OP_CHECKPOINT, pid, 0, NULL);
 }
 
-/* A map of GPUs is checked for its shape, and must map each to itself. */
+/* A map of GPUs is checked for its shape only: memory returns to where it was. */
 EXPORT CUresult cuCheckpointProcessRestore(int pid, const struct restore_args *args)
 {
 	if (args != NULL && ((args->pairs == NULL) != (args->count == 0) || !all_zero(args->reserved, sizeof args->reserved)))

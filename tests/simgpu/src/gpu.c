@@ -99,6 +99,19 @@ static uint32_t thread_percentage(void)
 	return percent > 0 && percent < 100 ? (uint32_t)(percent * 10) : 1000;
 }
 
+/* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is "0=4G,1=4G"; the first size counts. */
+static uint64_t memory_limit(const struct trainer_options *o)
+{
+	const char *text = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+	const char *equals = o->mps && text != NULL ? strchr(text, '=') : NULL;
+	char size[32];
+	uint64_t bytes;
+	if (equals == NULL)
+		return UINT64_MAX;
+	snprintf(size, sizeof size, "%.*s", (int)strcspn(equals + 1, ","), equals + 1);
+	return parse_size(size, &bytes) ? bytes : UINT64_MAX;
+}
+
 static void say_hello(const struct gpu *g, const struct trainer_options *o)
 {
 	char buffer[96];
@@ -141,7 +154,7 @@ static void attach_visible(struct gpu *g, int wanted)
 void gpu_open(struct gpu *g, const struct trainer_options *o)
 {
 	pthread_t helper;
-	*g = (struct gpu){ .fd = device_connect(o->dir) };
+	*g = (struct gpu){ .fd = device_connect(o->dir), .limit = memory_limit(o) };
 	if (g->fd < 0)
 		cuda_error("no CUDA-capable device is detected");
 	say_hello(g, o);
@@ -156,6 +169,9 @@ void gpu_open(struct gpu *g, const struct trainer_options *o)
 
 void gpu_alloc(struct gpu *g, uint64_t bytes)
 {
+	if (bytes > g->limit - g->allocated)
+		cuda_error("out of memory");
+	g->allocated += bytes;
 	for (int i = 0; bytes > 0 && i < g->units; i++) {
 		struct simgpu_msg m = { .op = OP_ALLOC, .unit = g->unit[i], .value = bytes };
 		pthread_mutex_lock(&api);

@@ -26,6 +26,7 @@ struct training {
 static struct {
 	const char *term_file, *notify_file;
 	int term_exit;
+	bool ignore_term;
 	volatile uint64_t iteration;
 } signals;
 
@@ -52,9 +53,13 @@ static void note(const char *file, const char *name)
 
 static void on_term(int signal)
 {
+	int saved = errno;
 	(void)signal;
-	note(signals.term_file, "terminated");
-	_exit(signals.term_exit);
+	if (signals.term_file != NULL)
+		note(signals.term_file, "terminated");
+	if (!signals.ignore_term)
+		_exit(signals.term_exit);
+	errno = saved;
 }
 
 static void on_notify(int signal)
@@ -67,12 +72,13 @@ static void on_notify(int signal)
 
 static void catch_signals(const struct trainer_options *o)
 {
-	struct sigaction term = { .sa_handler = on_term };
+	struct sigaction term = { .sa_handler = on_term, .sa_flags = SA_RESTART };
 	struct sigaction notify = { .sa_handler = on_notify, .sa_flags = SA_RESTART };
 	signals.term_file = o->on_term;
 	signals.term_exit = o->term_exit;
+	signals.ignore_term = o->ignore_term;
 	signals.notify_file = o->notify_file;
-	if (o->on_term != NULL)
+	if (o->on_term != NULL || o->ignore_term)
 		sigaction(SIGTERM, &term, NULL);
 	if (o->notify_file != NULL)
 		sigaction(o->notify_signal, &notify, NULL);

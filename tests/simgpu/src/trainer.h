@@ -30,6 +30,7 @@ struct trainer_options {
 	const char *pids; /* file that gets the pid of each child */
 	const char *on_term;
 	int term_exit;
+	bool ignore_term; /* note it, and go on */
 	int notify_signal;
 	const char *notify_file;
 	const char *progress;
@@ -42,6 +43,8 @@ struct trainer_options trainer_parse(int argc, char **argv);
 struct gpu {
 	int fd;
 	int units;
+	uint64_t allocated; /* on each unit */
+	uint64_t limit;     /* that MPS sets on each unit */
 	uint32_t unit[SIMGPU_UNITS];
 	uint64_t launched, completed; /* kernels on all units */
 };

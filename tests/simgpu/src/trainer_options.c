@@ -19,10 +19,12 @@ static const char usage[] =
 	"workers       --fork N, --setsid-workers N, --daemon-workers N, --exec-workers N\n"
 	"              --fork-every MS, each for --child-life MS (500), of --fork-kind plain|setsid|daemon|exec\n"
 	"              --pids FILE gets a line for each\n"
-	"signals       --on-term FILE written on SIGTERM, then exit --term-exit STATUS (143)\n"
+	"signals       --on-term FILE written on SIGTERM, then exit --term-exit STATUS (143),\n"
+	"              or go on with --ignore-term\n"
 	"              --notify SIG:FILE appends a line on SIG (USR1, USR2, HUP, INT or a number)\n"
 	"              --watchdog S aborts when an iteration takes longer, as a collective's does\n"
 	"other         --label TEXT (SIMGPU_LABEL, else SLURM_JOB_ID.SLURM_STEP_ID), --report S (1)\n"
+	"Under --mps, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT hold.\n"
 	"GIMBAL_PROGRESS names a file that holds the count of iterations as text.\n";
 
 enum kind { TEXT, COUNT, INT, SHARE, SIZE, SECONDS, MILLISECONDS, FLAG, NOTIFY, FORK_KIND };
@@ -184,6 +186,7 @@ struct trainer_options trainer_parse(int argc, char **argv)
 		{ "pids", TEXT, &o.pids },
 		{ "on-term", TEXT, &o.on_term },
 		{ "term-exit", INT, &o.term_exit },
+		{ "ignore-term", FLAG, &o.ignore_term },
 		{ "notify", NOTIFY, &o },
 	};
 	parse(table, sizeof table / sizeof table[0], argc, argv);

@@ -17,7 +17,8 @@ uint64_t wall_ns(void);
 /* Sleeps until CLOCK_MONOTONIC reaches t; signals do not shorten it. */
 void sleep_until(uint64_t t);
 
-/* "16GiB", "300MiB", "1g", "4096": bytes. False if it is malformed. */
+/* "16GiB", "300MiB", "1g", "4096": bytes; all prefixes are powers of 1024, as
+ * CUDA reads them. False if it is malformed. */
 bool parse_size(const char *text, uint64_t *bytes);
 
 /* "2ms", "0.5s", "100us", "3m": nanoseconds; a bare number has the given unit. */
