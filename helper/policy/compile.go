@@ -79,7 +79,7 @@ func parse(source string) (ast.Node, *fault) {
 	if strings.TrimSpace(source) == "" {
 		return nil, &fault{msg: "the expression is empty"}
 	}
-	tree, err := parser.ParseWithConfig(source, syntax())
+	tree, err := parser.ParseWithConfig(source, syntax)
 	if err == nil {
 		return tree.Node, nil
 	}
@@ -90,8 +90,10 @@ func parse(source string) (ast.Node, *fault) {
 	return nil, f
 }
 
-// syntax switches every builtin function of the library off, by name.
-func syntax() *conf.Config {
+// syntax has every builtin function of the library switched off, by name.
+var syntax = withoutBuiltins()
+
+func withoutBuiltins() *conf.Config {
 	c := conf.CreateNew()
 	c.MaxNodes = maxParts
 	for name := range builtin.Index {

@@ -66,17 +66,20 @@ func Keys() []Key {
 	return all
 }
 
-// keysOf finds the keys of a section by their last part; "" is the top.
-func keysOf(section string) map[string]key {
-	found := map[string]key{}
+// sections finds a key by its section, "" for the top, and its last part.
+var sections = bySection(keys)
+
+func bySection(keys []key) map[string]map[string]key {
+	found := map[string]map[string]key{}
 	for _, k := range keys {
-		head, tail, ok := strings.Cut(k.Path, ".")
-		switch {
-		case !ok && section == "":
-			found[k.Path] = k
-		case ok && head == section:
-			found[tail] = k
+		section, name, ok := strings.Cut(k.Path, ".")
+		if !ok {
+			section, name = "", k.Path
 		}
+		if found[section] == nil {
+			found[section] = map[string]key{}
+		}
+		found[section][name] = k
 	}
 	return found
 }

@@ -5,7 +5,7 @@ import "slices"
 // nearest finds the name closest to what was written, "" where none is close
 // enough to be what was meant.
 func nearest(word string, names []string) string {
-	best, least := "", len(word)/3+2
+	best, least := "", len(word)/3+1
 	for _, n := range names {
 		if d := distance(word, n); d < least || d == least && best != "" && n < best {
 			best, least = n, d

@@ -19,6 +19,7 @@ func (d *Decider) sort() {
 	}
 	for _, v := range d.order {
 		d.fillIn(v)
+		v.inTurn, v.first = d.inTurn(v), d.tooLong(v)
 	}
 	slices.SortFunc(d.order, d.before)
 }
@@ -65,28 +66,37 @@ func (d *Decider) before(a, b *view) int {
 	if c := cmp.Compare(a.stand, b.stand); c != 0 {
 		return c
 	}
+	c := 0
 	switch a.stand {
 	case starved:
-		return cmp.Or(cmp.Compare(a.t.Since, b.t.Since), cmp.Compare(a.age, b.age))
+		c = cmp.Compare(a.t.Since, b.t.Since)
 	case queued:
-		return cmp.Or(
-			cmp.Compare(b.tier, a.tier),
-			first(d.inTurn(a), d.inTurn(b)),
-			first(d.tooLong(a), d.tooLong(b)),
-			cmp.Compare(b.rank, a.rank),
-			first(b.m.behind != nil, a.m.behind != nil),
-			cmp.Compare(a.age, b.age),
-		)
+		c = byTurn(a, b)
+	}
+	if c != 0 {
+		return c
 	}
 	return cmp.Compare(a.age, b.age)
 }
 
-// first puts what is true before what is not.
-func first(a, b bool) int {
+// byTurn compares two tenants by tier, turn, patience and rank.
+func byTurn(a, b *view) int {
 	switch {
-	case a == b:
-		return 0
-	case a:
+	case a.tier != b.tier:
+		return cmp.Compare(b.tier, a.tier)
+	case a.inTurn != b.inTurn:
+		return first(a.inTurn)
+	case a.first != b.first:
+		return first(a.first)
+	case a.rank != b.rank:
+		return cmp.Compare(b.rank, a.rank)
+	}
+	return cmp.Compare(oneIf(a.m.behind != nil), oneIf(b.m.behind != nil))
+}
+
+// first puts a before b where it is true of a, and not of b.
+func first(ofA bool) int {
+	if ofA {
 		return -1
 	}
 	return 1

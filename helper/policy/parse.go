@@ -90,18 +90,15 @@ func (b *builder) expression(path string, f *fault) {
 }
 
 func (b *builder) top(tree map[string]any) {
-	sections := map[string]func(any){
-		"share":  func(v any) { b.table("share", v) },
-		"limits": func(v any) { b.table("limits", v) },
-		"guard":  b.guards,
-	}
-	known := keysOf("")
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		if read, ok := sections[name]; ok {
-			read(tree[name])
-			continue
+		switch {
+		case name == "guard":
+			b.guards(tree[name])
+		case name != "" && sections[name] != nil:
+			b.table(name, tree[name])
+		default:
+			b.one("", "", name, tree[name])
 		}
-		b.one(known, "", name, tree[name], append(slices.Collect(maps.Keys(sections)), slices.Collect(maps.Keys(known))...))
 	}
 	b.check()
 }
@@ -117,19 +114,30 @@ func (b *builder) table(section string, v any) {
 
 // section reads the keys of one table that stands at a path.
 func (b *builder) section(section, prefix string, tree map[string]any) {
-	known := keysOf(section)
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		b.one(known, prefix, name, tree[name], slices.Collect(maps.Keys(known)))
+		b.one(section, prefix, name, tree[name])
 	}
 }
 
-func (b *builder) one(known map[string]key, prefix, name string, v any, names []string) {
-	k, ok := known[name]
+// one reads one key of a section.
+func (b *builder) one(section, prefix, name string, v any) {
+	k, ok := sections[section][name]
 	if !ok {
-		b.fault(prefix+name, "there is no key %s here%s", name, didYouMean(name, names)+elsewhere(name))
+		b.fault(prefix+name, "there is no key %s here%s", name, didYouMean(name, namesIn(section))+elsewhere(name))
 		return
 	}
 	k.set(b, prefix+name, v)
+}
+
+// namesIn are the keys of a section, and at the top the sections too.
+func namesIn(section string) []string {
+	names := slices.Collect(maps.Keys(sections[section]))
+	for s := range sections {
+		if section == "" && s != "" {
+			names = append(names, s)
+		}
+	}
+	return names
 }
 
 // elsewhere tells where a key that is not known here would be.

@@ -20,6 +20,8 @@ type view struct {
 	computes bool // may have work on a GPU that a mate would notice
 	child    bool // has a step that is a tenant of its own
 	banned   *Guard
+	inTurn   bool // has a turn that has not ended
+	first    bool // has waited so long that nobody is admitted before it
 	tier     float64
 	rank     float64
 	quantum  time.Duration

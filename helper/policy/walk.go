@@ -156,7 +156,7 @@ func (d *Decider) tooLongSoon(v *view) bool {
 // another of its GPUs only fills in.
 func (d *Decider) keepTurn(v *view) {
 	m := v.m
-	if v.stand == queued && !d.inTurn(v) && m.behind == nil {
+	if v.stand == queued && !v.inTurn && m.behind == nil {
 		m.granted, m.from = true, d.now
 		m.behind = d.fillsInFor(v)
 	}
