@@ -60,18 +60,21 @@ func perAskedNode(j *Job) int { return (j.GPUs + j.Nodes - 1) / j.Nodes }
 
 // Place takes GPUs for a job and appends where to into. It returns nil, and
 // takes nothing, where the job does not fit.
-func (c *Cluster) Place(j *Job, into []Share) []Share {
+func (c *Cluster) Place(j *Job, into []Share) []Share { return c.PlaceOutside(j, nil, into) }
+
+// PlaceOutside is Place without the nodes of the given shares.
+func (c *Cluster) PlaceOutside(j *Job, closed, into []Share) []Share {
 	n := j.GPUs
 	if n > c.GPUs()-c.used {
 		return nil
 	}
 	switch {
 	case spreads(j):
-		return c.placeSpread(j, into)
+		return c.placeSpread(j, closed, into)
 	case n > c.PerNode:
-		return c.placeWide(n, into)
+		return c.placeWide(n, closed, into)
 	}
-	node := c.free.First(0, float64(n))
+	node := c.first(0, n, closed)
 	if node < 0 {
 		return nil
 	}
@@ -80,51 +83,55 @@ func (c *Cluster) Place(j *Job, into []Share) []Share {
 }
 
 // placeWide places a job larger than a node.
-func (c *Cluster) placeWide(n int, into []Share) []Share {
+func (c *Cluster) placeWide(n int, closed, into []Share) []Share {
 	whole, rest := n/c.PerNode, n%c.PerNode
 	if c.idle < whole {
 		return nil
 	}
 	start := len(into)
 	for node := -1; whole > 0; whole-- {
-		node = c.free.First(node+1, float64(c.PerNode))
+		if node = c.first(node+1, c.PerNode, closed); node < 0 {
+			return nil
+		}
 		into = append(into, Share{node, c.PerNode})
 	}
 	if rest > 0 {
-		node := c.firstOutside(into[start:], rest)
+		node := c.first(0, rest, closed)
+		for node >= 0 && holds(into[start:], node) {
+			node = c.first(node+1, rest, closed)
+		}
 		if node < 0 {
 			return nil
 		}
 		into = append(into, Share{node, rest})
 	}
-	c.takeAll(into[start:])
+	c.Take(into[start:])
 	return into
 }
 
 // placeSpread places a job on as many nodes as it asked for.
-func (c *Cluster) placeSpread(j *Job, into []Share) []Share {
+func (c *Cluster) placeSpread(j *Job, closed, into []Share) []Share {
 	start, left := len(into), j.GPUs
 	for node, k := -1, j.Nodes; k > 0; k-- {
 		n := (left + k - 1) / k
-		if node = c.free.First(node+1, float64(n)); node < 0 {
+		if node = c.first(node+1, n, closed); node < 0 {
 			return nil
 		}
 		into = append(into, Share{node, n})
 		left -= n
 	}
-	c.takeAll(into[start:])
+	c.Take(into[start:])
 	return into
 }
 
-// firstOutside is the first node that has n free GPUs and is none of those
-// taken, or -1.
-func (c *Cluster) firstOutside(taken []Share, n int) int {
-	for node := c.free.First(0, float64(n)); node >= 0; node = c.free.First(node+1, float64(n)) {
-		if !holds(taken, node) {
-			return node
-		}
+// first is the first node not below from, and not closed, with n free GPUs, or
+// -1.
+func (c *Cluster) first(from, n int, closed []Share) int {
+	node := c.free.First(from, float64(n))
+	for node >= 0 && holds(closed, node) {
+		node = c.free.First(node+1, float64(n))
 	}
-	return -1
+	return node
 }
 
 func holds(shares []Share, node int) bool {
@@ -143,7 +150,8 @@ func (c *Cluster) Release(shares []Share) {
 	}
 }
 
-func (c *Cluster) takeAll(shares []Share) {
+// Take takes GPUs on given nodes, where they must be free.
+func (c *Cluster) Take(shares []Share) {
 	for _, s := range shares {
 		c.take(s.Node, s.GPUs)
 	}

@@ -24,6 +24,18 @@ type Interference interface {
 	// Speeds stores in out, for each job, its speed beside all the others over
 	// its speed alone. All are zero where the jobs cannot run together.
 	Speeds(jobs []*Job, out []float64)
+	// Profile is what Speeds looks at in a job.
+	Profile(j *Job) Profile
+}
+
+// Profile is what decides how a job fares beside others: jobs with the same
+// profile fare alike. It holds only what the estimate uses.
+type Profile struct {
+	Model    string
+	Stages   Stages
+	IterTime float64
+	Util     float64
+	Memory   float64
 }
 
 // World is the state of one run, as a scheduler sees and changes it.
@@ -74,9 +86,10 @@ func (w *World) halt(t *Task) {
 	t.running, t.End, t.debt = false, Never, 0
 }
 
-// Pace changes how fast a running task goes, to iter seconds an iteration.
+// Pace changes how fast a running task goes, to iter seconds an iteration. It
+// does nothing to a task that ends at this moment.
 func (w *World) Pace(t *Task, iter float64) {
-	if t.Iter == iter {
+	if !t.running || t.Iter == iter {
 		return
 	}
 	t.settle(w.Now)

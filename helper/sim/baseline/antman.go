@@ -37,6 +37,7 @@ const sharedSlowdown = 2
 type antman struct {
 	w          *sim.World
 	gpus       []antmanGPU
+	unowned    int     // GPUs without a guaranteed task
 	held       [][]int // GPUs of each task
 	missing    []int   // GPUs that each guaranteed task still waits for
 	guaranteed []*sim.Task
@@ -54,7 +55,8 @@ type antmanGPU struct {
 
 func (a *antman) Start(w *sim.World) {
 	a.w = w
-	a.gpus = make([]antmanGPU, w.Cluster.GPUs())
+	a.unowned = w.Cluster.GPUs()
+	a.gpus = make([]antmanGPU, a.unowned)
 	a.held = make([][]int, len(w.Tasks))
 	a.missing = make([]int, len(w.Tasks))
 }
@@ -76,6 +78,7 @@ func (a *antman) Finish(t *sim.Task) {
 			gpu.use -= opportunisticUse
 		} else {
 			gpu.owner = nil
+			a.unowned++
 			gpu.use -= guaranteedUse
 		}
 	}
@@ -166,6 +169,9 @@ func gaps(stage, gap float64) (whole, rest float64) {
 // placeGuaranteed starts a guaranteed task where it can have all of its GPUs;
 // otherwise it holds what there is.
 func (a *antman) placeGuaranteed(t *sim.Task) bool {
+	if a.unowned == 0 {
+		return false
+	}
 	if t.Job.GPUs > a.w.Cluster.PerNode {
 		a.holdWide(t)
 	} else {
@@ -191,7 +197,7 @@ func (a *antman) holdInNode(t *sim.Task) {
 	}
 	best, most := -1, 0
 	for node := range a.w.Cluster.Nodes() {
-		free := a.unowned(node)
+		free := a.unownedOn(node)
 		if free >= need {
 			best = node
 			break
@@ -214,14 +220,14 @@ func (a *antman) holdWide(t *sim.Task) {
 		if need == 0 {
 			return
 		}
-		if want := min(need, per); a.unowned(node) >= want {
+		if want := min(need, per); a.unownedOn(node) >= want {
 			a.hold(t, node, want)
 		}
 	}
 }
 
-// unowned is the number of GPUs of a node without a guaranteed task.
-func (a *antman) unowned(node int) int {
+// unownedOn is the number of GPUs of a node without a guaranteed task.
+func (a *antman) unownedOn(node int) int {
 	n, per := 0, a.w.Cluster.PerNode
 	for g := node * per; g < (node+1)*per; g++ {
 		if a.gpus[g].owner == nil {
@@ -240,6 +246,7 @@ func (a *antman) hold(t *sim.Task, node, n int) {
 			a.gpus[g].use += reservedUse()
 			a.held[t.Index] = append(a.held[t.Index], g)
 			a.missing[t.Index]--
+			a.unowned--
 			n--
 		}
 	}

@@ -18,10 +18,15 @@ type entry struct {
 // entries is every baseline, in the order in which they are shown.
 func entries() []entry {
 	return []entry{
-		{"srtf", "shortest remaining time first, preemptive", func() sim.Scheduler { return newRepack(remainingTime) }},
-		{"srsf", "shortest remaining GPU time first, preemptive", func() sim.Scheduler { return newRepack(remainingGPUTime) }},
-		{"las", "least attained service in queues (Tiresias)", func() sim.Scheduler { return &las{} }},
+		{"exclusive", "first come, first served with backfill, whole GPUs, as Slurm does", newExclusive},
+		{"srtf", "shortest remaining time first, preemptive", newSRTF},
+		{"srsf", "shortest remaining GPU time first, preemptive", newSRSF},
+		{"las", "least attained service in queues (Tiresias)", newLAS},
 		{"antman", "guaranteed jobs, and opportunistic ones in their gaps (AntMan, approximate)", func() sim.Scheduler { return &antman{} }},
+		{"gandiva", "random pairs in equal turns when there are too few GPUs (Gandiva as in Gavel)", newGandiva},
+		{"lucid", "pairs by how much jobs suffer beside others (Lucid)", newLucid},
+		{"fifo-pack", "first come, first served; packs when full and it pays (Gavel)", newFIFOPack},
+		{"naive", "all together, up to four on a GPU", newNaive},
 		{"muri-s", "packs by stage times, least remaining GPU time first (Muri-S)", func() sim.Scheduler { return newMuri(remainingGPUTime) }},
 		{"muri-l", "packs by stage times, least attained GPU time first (Muri-L)", func() sim.Scheduler { return newMuri(attainedGPUTime) }},
 	}
@@ -55,4 +60,25 @@ func About(name string) string {
 		}
 	}
 	return ""
+}
+
+func newSRTF() sim.Scheduler {
+	return &byCost{
+		anew:  func() sim.Scheduler { return newRepack(remainingTime) },
+		stays: func() sim.Scheduler { return newPreempt(shortestRemaining()) },
+	}
+}
+
+func newSRSF() sim.Scheduler {
+	return &byCost{
+		anew:  func() sim.Scheduler { return newRepack(remainingGPUTime) },
+		stays: func() sim.Scheduler { return newPreempt(shortestRemainingGPU()) },
+	}
+}
+
+func newLAS() sim.Scheduler {
+	return &byCost{
+		anew:  func() sim.Scheduler { return &las{} },
+		stays: func() sim.Scheduler { return &lasStays{} },
+	}
 }
