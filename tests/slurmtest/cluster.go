@@ -140,9 +140,10 @@ func Up(ctx context.Context, dir string, opts Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Dir: dir, script: script, ownsDir: dir == ""}
-	if err := c.makeDirs(); err != nil {
+	if err := c.makeDir(); err != nil {
 		return nil, fmt.Errorf("start a Slurm cluster: %w", err)
 	}
+	c.Out = filepath.Join(c.Dir, "out")
 	args := append([]string{"up", c.Dir, "--owner", strconv.Itoa(os.Getpid())}, opts.args()...)
 	out, err := exec.CommandContext(ctx, script, args...).CombinedOutput()
 	if err != nil {
@@ -154,24 +155,17 @@ func Up(ctx context.Context, dir string, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// makeDirs makes the folders such that every user can reach them.
-func (c *Cluster) makeDirs() (err error) {
+// makeDir makes the temporary folder, which every user can reach, if no other
+// was given.
+func (c *Cluster) makeDir() (err error) {
 	if c.ownsDir {
 		if c.Dir, err = os.MkdirTemp("", "slurm-"); err != nil {
 			return err
 		}
-		if err := os.Chmod(c.Dir, 0o755); err != nil {
-			return err
-		}
+		return os.Chmod(c.Dir, 0o755)
 	}
-	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
-		return err
-	}
-	c.Out = filepath.Join(c.Dir, "out")
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return err
-	}
-	return os.Chmod(c.Out, 0o777|os.ModeSticky)
+	c.Dir, err = filepath.Abs(c.Dir)
+	return err
 }
 
 // Down ends every process of the cluster, jobs included, and removes its
@@ -181,11 +175,10 @@ func (c *Cluster) Down() error {
 	if err != nil {
 		return fmt.Errorf("take down the Slurm cluster in %s: %w\n%s", c.Dir, err, out)
 	}
-	remove := c.Out
-	if c.ownsDir {
-		remove = c.Dir
+	if !c.ownsDir {
+		return nil
 	}
-	if err := os.RemoveAll(remove); err != nil {
+	if err := os.RemoveAll(c.Dir); err != nil {
 		return fmt.Errorf("take down the Slurm cluster: %w", err)
 	}
 	return nil

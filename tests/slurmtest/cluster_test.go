@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,34 +17,36 @@ import (
 const patience = time.Minute
 
 // shared is the cluster of the tests that need nothing special and change
-// nothing; nil where there can be none.
-var shared *Cluster
+// nothing; the first of them starts it.
+var shared struct {
+	once sync.Once
+	*Cluster
+	err error
+}
 
-func TestMain(m *testing.M) { os.Exit(runWithShared(m)) }
-
-func runWithShared(m *testing.M) int {
-	if Unavailable() != nil {
-		return m.Run()
-	}
-	var err error
-	opts := Options{Nodes: 2, GPUs: -1, Env: []string{"SLURMTEST_WORD=two words"}}
-	if shared, err = Up(context.Background(), "", opts); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+func TestMain(m *testing.M) {
 	code := m.Run()
-	if err := shared.Down(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if shared.Cluster != nil {
+		if err := shared.Down(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
-	return code
+	os.Exit(code)
 }
 
 func useShared(t *testing.T) *Cluster {
 	t.Helper()
 	Need(t)
+	shared.once.Do(func() {
+		opts := Options{Nodes: 2, GPUs: -1, Env: []string{"SLURMTEST_WORD=two words"}}
+		shared.Cluster, shared.err = Up(context.Background(), "", opts)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
 	shared.LogsOnFailure(t)
-	return shared
+	return shared.Cluster
 }
 
 func TestBatchJob(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // pollEvery is how often a wait asks slurmctld.
-const pollEvery = 50 * time.Millisecond
+const pollEvery = 100 * time.Millisecond
 
 // ended are the states that a job does not leave.
 var ended = []string{
