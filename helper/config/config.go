@@ -62,7 +62,7 @@ type Sample struct {
 // Policy says which policy rules which GPU.
 type Policy struct {
 	Default string            `toml:"default"`           // of every GPU that PerGPU does not name
-	PerGPU  map[string]string `toml:"gpu"`               // GPU UUID, or UUID prefix, to policy
+	PerGPU  map[string]string `toml:"gpu"`               // by UUID
 	Allow   []string          `toml:"allow"`             // patterns of the names that a job may ask for
 	Dir     string            `toml:"dir" restart:"yes"` // policies of the site, over the shipped ones
 }

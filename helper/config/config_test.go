@@ -138,7 +138,8 @@ func TestMistakes(t *testing.T) {
 		"stale":              {"[sample]\ninterval = \"30s\"", `f:1: sample.stale: "5s" is not between "1m" and "1h"`},
 		"relative path":      {"[node]\nstate_dir = \"var\"", `f:2: node.state_dir: "var" must be an absolute path`},
 		"level":              {"[log]\nlevel = \"inf\"", `f:2: log.level: "inf" is none of ["debug" "info" "warn" "error"]; did you mean "info"?`},
-		"gpu by index":       {"[policy.gpu]\n0 = \"priority\"", `f:2: policy.gpu: "0" is not a GPU's UUID such as "GPU-1b2c...": an index means something else after a reboot`},
+		"gpu by index":       {"[policy.gpu]\n0 = \"priority\"", `f:2: policy.gpu: "0" is not a GPU's whole UUID, as nvidia-smi -L prints it`},
+		"gpu by a beginning": {"[policy.gpu]\nGPU-5f = \"priority\"", `f:2: policy.gpu: "GPU-5f" is not a GPU's whole UUID, as nvidia-smi -L prints it`},
 		"second bound":       {"[[bound]]\nuser=\"a\"\nmax_weight=2\n\n[[bound]]\nuser=\"b\"\nmax_wight=2", `f:7: unknown key "max_wight" in [bound]; did you mean "max_weight"?`},
 		"bound value":        {"[[bound]]\nmax_weight=2\n[[bound]]\nmax_weight=0", `f:4: bound.max_weight: 0 is not above 0 and at most 1000000`},
 		"bound of nothing":   {"[[bound]]\nuser=\"a\"", `f:1: [[bound]] states no limit: max_weight, max_memory, classes or policies`},
@@ -187,8 +188,9 @@ interval = "250ms"
 default = "priority"
 allow = ["time*", "priority"]
 [policy.gpu]
-"GPU-5f" = "together"
-GPU-6 = "timeslice"
+"GPU-5f000000-1234-5678-9abc-def012345678" = "together"
+MIG-6f000000-1234-5678-9abc-def012345678 = "timeslice"
+"MIG-GPU-7f000000-1234-5678-9abc-def012345678/1/0" = "timeslice"
 [memory]
 default = "9.5GiB"
 [access]
@@ -240,7 +242,7 @@ func TestEffectiveGolden(t *testing.T) {
 
 func TestDiffNamesRestartOnlyKeys(t *testing.T) {
 	old := mustParse(t, "")
-	upd := mustParse(t, "[socket]\npath = \"/run/x\"\n[sample]\ninterval = \"2s\"\n[policy.gpu]\nGPU-1 = \"priority\"\n[[bound]]\nmax_weight = 2")
+	upd := mustParse(t, "[socket]\npath = \"/run/x\"\n[sample]\ninterval = \"2s\"\n[policy.gpu]\nGPU-5f000000-1234-5678-9abc-def012345678 = \"priority\"\n[[bound]]\nmax_weight = 2")
 	got := Diff(old, upd)
 	want := Changes{Applied: []string{"sample.interval", "policy.gpu", "bound"}, Restart: []string{"socket.path"}}
 	if diff := cmp.Diff(want, got); diff != "" {

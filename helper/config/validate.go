@@ -103,8 +103,11 @@ func oneOf(dec *decoder, key, value string, valid ...string) {
 // policyName is the form of a policy's name.
 var policyName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
-// gpuName is the form of a GPU's UUID, or of its beginning.
-var gpuName = regexp.MustCompile(`^(GPU|MIG)-[0-9A-Za-z/-]+$`)
+// gpuName is the form of a GPU's or an instance's UUID, as nvidia-smi -L
+// prints it, in the new and the old way.
+var gpuName = regexp.MustCompile(`^((GPU|MIG)-` + uuid + `|MIG-GPU-` + uuid + `/[0-9]+/[0-9]+)$`)
+
+const uuid = `[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`
 
 func (c *Config) checkPolicy(dec *decoder) {
 	if !policyName.MatchString(c.Policy.Default) {
@@ -113,7 +116,7 @@ func (c *Config) checkPolicy(dec *decoder) {
 	for gpu, name := range c.Policy.PerGPU {
 		key := "policy.gpu." + gpu
 		if !gpuName.MatchString(gpu) {
-			dec.fail(key, "policy.gpu: %q is not a GPU's UUID such as \"GPU-1b2c...\": an index means something else after a reboot", gpu)
+			dec.fail(key, "policy.gpu: %q is not a GPU's whole UUID, as nvidia-smi -L prints it", gpu)
 		}
 		if !policyName.MatchString(name) {
 			dec.fail(key, "policy.gpu: %q is not a policy's name", name)
