@@ -14,12 +14,13 @@ func (d *Decider) sort() {
 		v := &d.views[i]
 		if v.stand == queued {
 			v.tier, v.rank = d.tierOf(v), d.rankOf(v)
+			v.inTurn, v.first = d.inTurn(v), d.tooLong(v)
 		}
+		v.place = v.age
 		d.order = append(d.order, v)
 	}
 	for _, v := range d.order {
 		d.fillIn(v)
-		v.inTurn, v.first = d.inTurn(v), d.tooLong(v)
 	}
 	slices.SortFunc(d.order, d.before)
 }
@@ -58,7 +59,7 @@ func (d *Decider) fillIn(v *view) {
 		v.m.behind = nil
 		return
 	}
-	v.rank = m.view.rank
+	v.rank, v.first, v.place = m.view.rank, m.view.first, m.view.age
 }
 
 // before compares two tenants in the order of the walk.
@@ -91,7 +92,7 @@ func byTurn(a, b *view) int {
 	case a.rank != b.rank:
 		return cmp.Compare(b.rank, a.rank)
 	}
-	return cmp.Compare(oneIf(a.m.behind != nil), oneIf(b.m.behind != nil))
+	return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(oneIf(a.m.behind != nil), oneIf(b.m.behind != nil)))
 }
 
 // first puts a before b where it is true of a, and not of b.

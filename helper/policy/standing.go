@@ -106,15 +106,15 @@ func (d *Decider) orderOf(t *model.Tenant) model.Primitive {
 	return o.Do
 }
 
-// launching tells whether the tenant was let go a short while ago and has not
-// been seen on a GPU since: it is given time to get there. A job that launched
+// launching tells whether the tenant was let go a short while ago and has
+// never been seen on a GPU: it is given time to get there. A job that launched
 // a step of its own has done what it was let go for.
 func (d *Decider) launching(v *view) bool {
 	t := v.t
-	if !t.HasRun || v.child || t.Tally.Attained > 0 || t.OnSince > t.FirstRan {
+	if v.child || t.Tally.Attained > 0 {
 		return false
 	}
-	end := t.FirstRan + v.p.Limits.LaunchGrace
+	end := t.Since + v.p.Limits.LaunchGrace
 	d.wake(end)
 	return d.now < end
 }

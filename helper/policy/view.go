@@ -22,6 +22,7 @@ type view struct {
 	banned   *Guard
 	inTurn   bool // has a turn that has not ended
 	first    bool // has waited so long that nobody is admitted before it
+	place    int  // breaks ties of rank: its age, or that of the one it fills in for
 	tier     float64
 	rank     float64
 	quantum  time.Duration
