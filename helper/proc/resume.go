@@ -75,9 +75,10 @@ func (h Host) resumeOne(buf []byte, id ID, r *Resumed) error {
 }
 
 // foreignStop tells somebody else's stop from ours. A waiting SIGSTOP is ours
-// as long as the process is not stopped by it: it is sent once.
+// as long as the process is not stopped by it: it is sent once. A blocked one
+// stops nobody.
 func foreignStop(s Stat, st Status) (ForeignStop, bool) {
-	pending := st.AllPending() & stopSignals
+	pending := st.AllPending() & stopSignals &^ st.Blocked
 	if s.State != 'T' {
 		pending &^= Signals(unix.SIGSTOP)
 	}

@@ -1,0 +1,123 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// tellingSignals are those that a person or Slurm sends to a job on purpose.
+var tellingSignals = Signals(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT,
+	unix.SIGUSR1, unix.SIGUSR2, unix.SIGXCPU)
+
+// idleSignals wait for any stopped process sooner or later, and mean nothing.
+var idleSignals = stopSignals | Signals(unix.SIGCHLD, unix.SIGALRM, unix.SIGURG, unix.SIGWINCH, unix.SIGCONT)
+
+// Pending returns the signals that wait for a process. Taken when a stop has been
+// confirmed, it is the baseline of MeaningfulPending.
+func (h Host) Pending(id ID) (SigSet, error) {
+	st, err := h.Status(id)
+	return st.AllPending(), err
+}
+
+// MeaningfulPending returns the signals that have come for a stopped or frozen
+// process since the baseline was taken and that are meant for the job: TERM, INT,
+// HUP, QUIT, USR1, USR2, XCPU, or jobSignal (0: none), not blocked by every
+// thread. The process should be continued to act on them. ErrGone if it ended.
+func (h Host) MeaningfulPending(id ID, baseline SigSet, jobSignal unix.Signal) (SigSet, error) {
+	st, err := h.Status(id)
+	if err != nil {
+		return 0, err
+	}
+	want := (tellingSignals | Signals(jobSignal)) &^ idleSignals &^ baseline
+	found := st.AllPending() & want
+	if blocked := found & st.Blocked; blocked != 0 {
+		found &^= h.blockedByAll(id.PID, blocked)
+	}
+	return found, nil
+}
+
+// blockedByAll returns those of the signals that no thread of a process takes.
+func (h Host) blockedByAll(pid int, sigs SigSet) SigSet {
+	tids, err := h.threads(pid)
+	if err != nil {
+		return sigs
+	}
+	var buf [statusSize]byte
+	for _, tid := range tids {
+		data, err := h.read(buf[:], pid, "task/"+strconv.Itoa(tid)+"/status")
+		if err != nil {
+			continue
+		}
+		if st, err := ParseStatus(data); err == nil {
+			sigs &= st.Blocked
+		}
+	}
+	return sigs
+}
+
+// Catches says whether a process has a handler for a signal.
+func (h Host) Catches(id ID, sig unix.Signal) (bool, error) {
+	st, err := h.Status(id)
+	return st.Caught.Has(sig), err
+}
+
+// Notified is what became of a signal that was meant for several processes.
+type Notified struct {
+	Sent []ID // it was sent
+	Deaf []ID // not sent: it has no handler, or is a program of Slurm
+	Gone []ID
+}
+
+// ErrRefusedSignal says that a signal is not one to notify a job with.
+var ErrRefusedSignal = errors.New("signal is not allowed")
+
+// Notify sends a signal to those of the processes that have a handler for it. KILL,
+// CONT and the stop signals are refused.
+func (h Host) Notify(ids []ID, sig unix.Signal) (Notified, error) {
+	refused := stopSignals | Signals(unix.SIGKILL, unix.SIGCONT)
+	if sig < 1 || sig > 64 || refused.Has(sig) {
+		return Notified{}, fmt.Errorf("notify by signal %d: %w", int(sig), ErrRefusedSignal)
+	}
+	return h.tellAll(ids, sig, func(id ID) (bool, error) {
+		st, err := h.status(id.PID)
+		return st.Caught.Has(sig), err
+	})
+}
+
+// Terminate sends SIGTERM to processes. A stopped one acts on it when it is
+// continued.
+func (h Host) Terminate(ids []ID) (Notified, error) {
+	return h.tellAll(ids, unix.SIGTERM, func(ID) (bool, error) { return true, nil })
+}
+
+// tellAll sends a signal to those that want it and are none of Slurm's.
+func (h Host) tellAll(ids []ID, sig unix.Signal, wants func(ID) (bool, error)) (Notified, error) {
+	var n Notified
+	var errs []error
+	var buf [statSize]byte
+	for _, id := range ids {
+		err := h.withProcess(buf[:], id, func(s Stat, send func(unix.Signal) error) error {
+			if s.leaving() {
+				return ErrGone
+			}
+			if wanted, err := wants(id); err != nil || !wanted || h.isSlurm(id.PID, s.Comm) {
+				n.Deaf = append(n.Deaf, id)
+				return err
+			}
+			if err := send(sig); err != nil {
+				return err
+			}
+			n.Sent = append(n.Sent, id)
+			return nil
+		})
+		if errors.Is(err, ErrGone) {
+			n.Gone = append(n.Gone, id)
+		} else if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return n, errors.Join(errs...)
+}
