@@ -18,32 +18,28 @@ type Cost struct {
 	// is, and pays only when it starts.
 	EveryMoment bool
 
-	// Restart is what a start costs by model and GPUs, in seconds.
-	Restart RestartTable
-
-	// Pause is what one turn costs a job that shares its GPUs in turns, in
-	// seconds.
-	Pause float64
+	Restart Times // what a start costs
+	Pause   Times // what one turn costs a job that shares its GPUs in turns
 }
 
-// RestartTable is the restart time in seconds by model and number of GPUs.
-type RestartTable struct {
-	Times   map[RestartKey]float64
-	Default float64 // for what is not in Times
+// Times is times in seconds by model and number of GPUs.
+type Times struct {
+	By    map[TimesKey]float64
+	Other float64 // for what is not in By
 }
 
-// RestartKey names an entry of a RestartTable.
-type RestartKey struct {
+// TimesKey names an entry of Times.
+type TimesKey struct {
 	Model string
 	GPUs  int
 }
 
-// At is the restart time of a model on a number of GPUs, in seconds.
-func (t *RestartTable) At(model string, gpus int) float64 {
-	if s, ok := t.Times[RestartKey{model, gpus}]; ok {
+// At is the time of a model on a number of GPUs, in seconds.
+func (t *Times) At(model string, gpus int) float64 {
+	if s, ok := t.By[TimesKey{model, gpus}]; ok {
 		return s
 	}
-	return t.Default
+	return t.Other
 }
 
 // NoCost is a cluster on which nothing costs anything.
@@ -60,13 +56,13 @@ func MuriCost() *Cost {
 		Solo:        1.015,
 		Staged:      [5]float64{1, 1, 1.33 / 1.015, 1.5 / 1.015, 1.37 / 1.015},
 		EveryMoment: true,
-		Restart:     RestartTable{Times: muriRestarts(), Default: 10},
+		Restart:     Times{By: muriRestarts(), Other: 10},
 	}
 }
 
-func muriRestarts() map[RestartKey]float64 {
+func muriRestarts() map[TimesKey]float64 {
 	gpus := [...]int{1, 2, 4, 8, 16, 32}
-	times := make(map[RestartKey]float64)
+	times := make(map[TimesKey]float64)
 	for model, seconds := range map[string][len(gpus)]float64{
 		"vgg16":              {7, 7, 8, 9, 9, 10},
 		"vgg19":              {7, 7, 8, 9, 10, 10},
@@ -78,7 +74,7 @@ func muriRestarts() map[RestartKey]float64 {
 		"dqn":                {5, 5, 6, 6, 8, 8},
 	} {
 		for i, n := range gpus {
-			times[RestartKey{model, n}] = seconds[i]
+			times[TimesKey{model, n}] = seconds[i]
 		}
 	}
 	return times

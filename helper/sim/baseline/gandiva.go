@@ -111,7 +111,7 @@ func (g *gandiva) share(gpus int) {
 		}
 		speed := part
 		if part < 1 {
-			speed *= 1 - min(g.w.Cost.Pause/gandivaTurn, 0.99)
+			speed *= 1 - min(g.w.Cost.Pause.At(t.Job.Model, t.Job.GPUs)/gandivaTurn, 0.99)
 		}
 		if m := g.mate[t.Index]; m != nil {
 			own, _ := g.pair(t, m)

@@ -16,7 +16,7 @@ import (
 type Pairs struct {
 	speeds map[[2]string][2]float64 // names in order
 	models map[string]bool
-	Notes  []string                 // what was chosen or left out, for the user to read
+	Notes  []string // what was chosen or left out, for the user to read
 }
 
 // Choice says which measurements of a file are meant, where it has several.

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/pflag"
+
+	"github.com/gimbal-hpc/gimbal/helper/sim"
+	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
+	"github.com/gimbal-hpc/gimbal/helper/sim/cost"
+	"github.com/gimbal-hpc/gimbal/helper/sim/speed"
+	"github.com/gimbal-hpc/gimbal/helper/sim/study"
+	"github.com/gimbal-hpc/gimbal/helper/sim/trace"
+)
+
+// simulation is what the command line of gimbal simulate asks for.
+type simulation struct {
+	trace, interference, cost, csv string
+	policies                       []string
+	nodes, perNode                 int
+	seed                           uint64
+	json                           bool
+	choice                         speed.Choice
+	gpuMemory                      string
+}
+
+// runSimulate replays a job history under one or more policies and prints what
+// would have come of it. It returns 0, 1 where the simulation failed, or 2
+// where the command line is wrong.
+func runSimulate(args []string, stdout, stderr io.Writer) int {
+	var s simulation
+	flags := s.flags(stderr)
+	err := flags.Parse(args)
+	if errors.Is(err, pflag.ErrHelp) {
+		simulateHelp(stdout, flags)
+		return 0
+	}
+	if err == nil {
+		err = s.check(flags.Args())
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "gimbal simulate: %v\nTry 'gimbal simulate --help'.\n", err)
+		return 2
+	}
+	if err := s.run(stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "gimbal simulate: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
+	f := pflag.NewFlagSet("gimbal simulate", pflag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() {}
+	f.SortFlags = false
+	f.StringVar(&s.trace, "trace", "", "job history `FILE`: CSV, sacct -P, or either in gzip")
+	f.IntVar(&s.nodes, "nodes", 0, "number of nodes")
+	f.IntVar(&s.perNode, "gpus-per-node", 0, "GPUs on each node")
+	f.StringSliceVar(&s.policies, "policy", nil, "policies `A,B,…` to compare, or all")
+	f.StringVar(&s.interference, "interference", "", "`FILE` of measured pairs; without it stage times or utilisation tell")
+	f.StringVar(&s.choice.GPU, "pairs-gpu", "", "which `GPU` of the file of pairs (v100 if it has it)")
+	f.StringVar(&s.choice.Table, "pairs-table", "", "which `TABLE` of the file of pairs (its first)")
+	f.StringVar(&s.gpuMemory, "gpu-memory", "", "memory of a GPU, such as 32GiB; without it all jobs fit together")
+	f.StringVar(&s.cost, "cost", "none", "what restarts cost: none, muri or a `FILE`")
+	f.Uint64Var(&s.seed, "seed", 0, "seed of the policies that draw lots")
+	f.BoolVar(&s.json, "json", false, "print JSON")
+	f.StringVar(&s.csv, "csv", "", "also write every job's times to `FILE`")
+	return f
+}
+
+func simulateHelp(w io.Writer, flags *pflag.FlagSet) {
+	fmt.Fprint(w, `Usage: gimbal simulate --trace FILE --nodes N --gpus-per-node N --policy A,B,…
+
+Replays a cluster's job history on a virtual clock and prints what each policy
+would have made of it.
+
+`)
+	fmt.Fprint(w, flags.FlagUsages())
+	fmt.Fprint(w, "\nPolicies:\n")
+	for _, n := range baseline.Names() {
+		fmt.Fprintf(w, "  %-10s %s\n", n, baseline.About(n))
+	}
+}
+
+// check finds faults of the command line.
+func (s *simulation) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case s.trace == "":
+		return errors.New("--trace is missing")
+	case s.nodes < 1:
+		return errors.New("--nodes must be at least 1")
+	case s.perNode < 1:
+		return errors.New("--gpus-per-node must be at least 1")
+	case len(s.policies) == 0:
+		return fmt.Errorf("--policy is missing; there are %s", strings.Join(baseline.Names(), ", "))
+	}
+	if slices.Contains(s.policies, "all") {
+		s.policies = baseline.Names()
+	}
+	for i, n := range s.policies {
+		if _, err := baseline.New(n); err != nil {
+			return err
+		}
+		if slices.Contains(s.policies[:i], n) {
+			return fmt.Errorf("policy %s is named twice", n)
+		}
+	}
+	if _, err := parseMiB(s.gpuMemory); err != nil {
+		return fmt.Errorf("--gpu-memory: %w", err)
+	}
+	return nil
+}
+
+func (s *simulation) run(stdout, stderr io.Writer) error {
+	tr, err := trace.ReadFile(s.trace)
+	if err != nil {
+		return err
+	}
+	notes(stderr, tr.Notes)
+	if err := tr.CheckFits(s.nodes, s.perNode); err != nil {
+		return err
+	}
+	config, err := s.config(tr, stderr)
+	if err != nil {
+		return err
+	}
+	progress := newProgress(stderr)
+	results, err := study.Run(tr.Jobs, s.schedulers(), config, progress.callback())
+	progress.clear()
+	if err != nil {
+		return err
+	}
+	if s.csv != "" {
+		if err := writeJobs(s.csv, results); err != nil {
+			return err
+		}
+	}
+	if s.json {
+		return study.WriteJSON(stdout, results)
+	}
+	return study.WriteTable(stdout, results)
+}
+
+// config is what the policies run on.
+func (s *simulation) config(tr *trace.Trace, stderr io.Writer) (sim.Config, error) {
+	c := sim.Config{Nodes: s.nodes, GPUsPerNode: s.perNode, Seed: s.seed}
+	var err error
+	if c.Cost, err = cost.Open(s.cost); err != nil {
+		return c, err
+	}
+	model := &speed.Model{}
+	if model.GPUMemory, err = parseMiB(s.gpuMemory); err != nil {
+		return c, err
+	}
+	if s.interference != "" {
+		if model.Pairs, err = speed.ReadFile(s.interference, s.choice); err != nil {
+			return c, err
+		}
+		notes(stderr, model.Pairs.Notes)
+		noteHoles(stderr, model.Pairs, s.interference, tr)
+	}
+	c.Interference = model
+	return c, nil
+}
+
+// schedulers is the policies that are compared.
+func (s *simulation) schedulers() []study.Policy {
+	var out []study.Policy
+	for _, n := range s.policies {
+		out = append(out, study.Policy{Name: n, New: func() sim.Scheduler {
+			made, _ := baseline.New(n) // check has seen that it is there
+			return made
+		}})
+	}
+	return out
+}
+
+// noteHoles says how many pairs of the trace's models were not measured.
+func noteHoles(w io.Writer, p *speed.Pairs, file string, tr *trace.Trace) {
+	seen := make(map[string]bool)
+	var models []string
+	for i := range tr.Jobs {
+		if m := tr.Jobs[i].Model; !seen[m] {
+			seen[m] = true
+			models = append(models, m)
+		}
+	}
+	const most = 5000 // models; more are not job types but names
+	holes, pairs, example := p.Holes(models[:min(len(models), most)])
+	if holes > 0 {
+		notes(w, []string{fmt.Sprintf("%s lacks %d of the %d pairs of models in the trace, such as %q with %q: stage times or utilisation tell how they fare", file, holes, pairs, example[0], example[1])})
+	}
+}
+
+func notes(w io.Writer, texts []string) {
+	for _, n := range texts {
+		fmt.Fprintf(w, "gimbal simulate: note: %s\n", n)
+	}
+}
+
+func writeJobs(path string, results []study.Result) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("writing the jobs: %w", err)
+	}
+	if err := errors.Join(study.WriteJobs(f, results), f.Close()); err != nil {
+		return fmt.Errorf("writing the jobs to %s: %w", path, err)
+	}
+	return nil
+}
+
+// parseMiB reads a size with its unit, such as 32GiB, as MiB. "" is 0.
+func parseMiB(size string) (float64, error) {
+	if size == "" {
+		return 0, nil
+	}
+	for _, u := range [...]struct {
+		unit string
+		mib  float64
+	}{{"MiB", 1}, {"GiB", 1024}, {"MB", 1e6 / (1 << 20)}, {"GB", 1e9 / (1 << 20)}} {
+		if text, ok := strings.CutSuffix(size, u.unit); ok {
+			if v, err := strconv.ParseFloat(text, 64); err == nil && v > 0 && v < 1e9 {
+				return v * u.mib, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%q is no size such as 32GiB", size)
+}
+
+// progress shows on a terminal how far a long run is, and nothing elsewhere.
+type progress struct {
+	w     io.Writer
+	begin time.Time
+	last  time.Time
+	shown bool
+}
+
+// progressAfter is how long a run is silent, and how often it then shows.
+const progressAfter = 500 * time.Millisecond
+
+func newProgress(stderr io.Writer) *progress {
+	f, ok := stderr.(*os.File)
+	if !ok || !isatty.IsTerminal(f.Fd()) {
+		return &progress{}
+	}
+	now := time.Now()
+	return &progress{w: stderr, begin: now, last: now}
+}
+
+// callback is what study.Run calls, or nil where nothing is shown.
+func (p *progress) callback() func(float64) {
+	if p.w == nil {
+		return nil
+	}
+	return func(share float64) {
+		now := time.Now()
+		if now.Sub(p.last) < progressAfter || share <= 0 {
+			return
+		}
+		p.last, p.shown = now, true
+		left := time.Duration(float64(now.Sub(p.begin)) * (1 - share) / share)
+		fmt.Fprintf(p.w, "\r\x1b[K%3.0f %% of the jobs, about %s left", 100*share, left.Round(time.Second))
+	}
+}
+
+func (p *progress) clear() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
