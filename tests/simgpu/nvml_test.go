@@ -3,6 +3,7 @@ package simgpu
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -17,7 +18,7 @@ func open(t *testing.T, d *Device) nvml.Interface {
 	t.Setenv("SIMGPU_DIR", d.Dir)
 	lib := nvml.New(nvml.WithLibraryPath(NVML("")))
 	must(t, lib.Init())
-	t.Cleanup(func() { lib.Shutdown() })
+	t.Cleanup(func() { _ = lib.Shutdown() })
 	return lib
 }
 
@@ -310,7 +311,9 @@ func TestNVMLKeepsNoDescriptors(t *testing.T) {
 	for range calls {
 		get[nvml.Memory](t)(dev.GetMemoryInfo())
 		get[[]nvml.ProcessInfo](t)(dev.GetComputeRunningProcesses())
-		dev.GetProcessUtilization(0)
+		if _, r := dev.GetProcessUtilization(0); r != nvml.ERROR_NOT_FOUND {
+			t.Fatalf("utilisation of an idle GPU: %v", r)
+		}
 	}
 	t.Logf("%v for each poll of three calls", time.Since(began)/calls)
 	if after := descriptors(t); after != before {
@@ -384,7 +387,7 @@ type answer struct {
 func probe(t *testing.T, variant string) {
 	lib := nvml.New(nvml.WithLibraryPath(NVML(variant)))
 	must(t, lib.Init())
-	defer lib.Shutdown()
+	defer func() { must(t, lib.Shutdown()) }()
 	var a answer
 	for _, suffix := range []string{"_v3", "_v2", ""} {
 		name := "nvmlDeviceGetComputeRunningProcesses" + suffix
@@ -399,5 +402,5 @@ func probe(t *testing.T, variant string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.Stdout.WriteString("answer: " + string(text) + "\n")
+	fmt.Printf("answer: %s\n", text)
 }

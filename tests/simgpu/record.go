@@ -2,6 +2,7 @@ package simgpu
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -42,12 +43,11 @@ func Now() time.Duration {
 
 // ReadRecord reads a device's record file.
 func ReadRecord(path string) (Record, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open the simulated GPU's record: %w", err)
+		return nil, fmt.Errorf("read the simulated GPU's record: %w", err)
 	}
-	defer f.Close()
-	r, err := ParseRecord(f)
+	r, err := ParseRecord(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}

@@ -5,7 +5,9 @@ package simgpu
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,7 +101,7 @@ func makeAll() error {
 	if err != nil {
 		return fmt.Errorf("lock the folder of the simulated GPU: %w", err)
 	}
-	defer lock.Close()
+	defer func() { _ = lock.Close() }()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
@@ -121,7 +123,7 @@ func Start(t testing.TB, o Options) *Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +194,7 @@ func (d *Device) Stop() {
 	if d.cmd == nil {
 		return
 	}
-	d.stdin.Close()
-	if err := d.cmd.Wait(); err != nil {
+	if err := errors.Join(d.stdin.Close(), d.cmd.Wait()); err != nil {
 		d.t.Errorf("the simulated GPU: %v", err)
 	}
 	d.cmd = nil
@@ -300,13 +301,12 @@ type Event struct {
 // Events returns the device's events so far.
 func (d *Device) Events() []Event {
 	d.t.Helper()
-	f, err := os.Open(filepath.Join(d.Dir, "events"))
+	text, err := os.ReadFile(filepath.Join(d.Dir, "events"))
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer f.Close()
 	var events []Event
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		w := strings.Fields(lines.Text())
 		if len(w) < 4 || w[0] == "#" {
 			continue

@@ -167,11 +167,14 @@ static void change_memory(struct device *d, struct client *c, struct simgpu_msg 
 	}
 }
 
+enum { LONGEST_KERNEL_S = 3600 };
+
 static void launch(struct device *d, struct client *c, const struct simgpu_msg *m)
 {
 	struct context *x = m->unit < SIMGPU_UNITS ? c->context[m->unit] : NULL;
 	struct simgpu_msg failed = { .op = OP_COMPLETE, .unit = m->unit, .id = m->id, .result = RESULT_INVALID };
-	if (x == NULL || m->value == 0 || !context_launch(d, x, (struct kernel){ m->id, m->value }))
+	bool sane = m->value > 0 && m->value <= LONGEST_KERNEL_S * (uint64_t)1000000000;
+	if (x == NULL || !sane || !context_launch(d, x, (struct kernel){ m->id, m->value }))
 		client_send(d, c, &failed);
 }
 

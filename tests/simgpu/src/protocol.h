@@ -26,7 +26,7 @@ enum {
 	SIMGPU_SAMPLES = 2048, /* utilisation samples kept per unit */
 	SIMGPU_XIDS = 16,
 	SIMGPU_QUEUE = 64,     /* kernels that one context may have in flight */
-	SIMGPU_REPLY = 32768   /* longest reply to a control command */
+	SIMGPU_REPLY = 131072  /* longest reply to a control command */
 };
 
 struct simgpu_process {
