@@ -101,15 +101,19 @@ func (d *Decider) guardLowest(g *Guard, on *gpuView, e *episode) {
 	}
 }
 
-// lowest is the last in the order of those on the GPU that can be stopped.
+// lowest is the tenant on the GPU of the lowest tier, and rank in it, of those
+// that were admitted and can be stopped.
 func (d *Decider) lowest(g *gpuView) *view {
-	for i := len(d.order) - 1; i >= 0; i-- {
-		v := d.order[i]
-		if v.t.Uses(g.uuid) && v.t.Exempt == "" && v.admitted() && v.t.State != model.Evicting {
-			return v
+	var low *view
+	for _, v := range g.pack {
+		if v.t.Exempt != "" || !v.admitted() || v.t.State == model.Evicting {
+			continue
+		}
+		if low == nil || v.tier < low.tier || v.tier == low.tier && v.rank <= low.rank {
+			low = v
 		}
 	}
-	return nil
+	return low
 }
 
 // guardActs does the first of the guard's primitives that is possible. One

@@ -53,7 +53,7 @@ var keys = []key{
 	{Key{"guard.when", "rule", "", "the limit that is crossed; unknown readings cross none"}, setWhen},
 	timeKey("guard.for", "0s", "how long it has to be crossed before something is done", func(b *builder) *time.Duration { return &b.g.For }),
 	{Key{"guard.do", "list", "", "the first of these that is possible: swap, pause, notify, evict, warn"}, setDo},
-	{Key{"guard.who", "text", `"offender"`, `"offender": the tenant itself; "lowest rank": the last in the order on that GPU`}, setWho},
+	{Key{"guard.who", "text", `"offender"`, `"offender": the tenant itself; "lowest rank": the admitted one of the lowest tier, and rank in it, on that GPU`}, setWho},
 	textKey("guard.say", "what the tenant is told", func(b *builder) *string { return &b.g.Say }),
 }
 

@@ -12,10 +12,8 @@ import (
 func (d *Decider) sort() {
 	for i := range d.views {
 		v := &d.views[i]
-		if v.stand == queued {
-			v.tier, v.rank = d.tierOf(v), d.rankOf(v)
-			v.inTurn, v.first = d.inTurn(v), d.tooLong(v)
-		}
+		v.tier, v.rank = d.tierOf(v), d.rankOf(v)
+		v.inTurn, v.first = d.inTurn(v), d.tooLong(v)
 		v.place = v.age
 		d.order = append(d.order, v)
 	}

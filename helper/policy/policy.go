@@ -83,7 +83,7 @@ type Who string
 // Whom a guard can act on.
 const (
 	Offender   Who = "offender"    // the tenant that it looked at
-	LowestRank Who = "lowest rank" // the last in the order on that GPU
+	LowestRank Who = "lowest rank" // the admitted one of the lowest tier, and rank in it, on that GPU
 )
 
 // Guard is what is done when a limit is crossed.

@@ -86,9 +86,9 @@ func (d *Decider) words(v *view) string {
 	case notAdmitted:
 		return fill(p.Share.AdmitReason, "not admitted by "+p.Name, v, w)
 	case noRoom:
-		return fmt.Sprintf("needs %s on GPU %s, %s free%s", w.claim, w.gpu.name(), max(w.room, 0), holders(v, w.gpu))
+		return fmt.Sprintf("needs %s on GPU %s, %s free%s", w.claim, w.gpu.name(), max(w.room, 0), d.holders(v, w.gpu))
 	case memoryUnknown:
-		return fmt.Sprintf("memory of GPU %s is unknown: one tenant at a time%s", w.gpu.name(), holders(v, w.gpu))
+		return fmt.Sprintf("memory of GPU %s is unknown: one tenant at a time%s", w.gpu.name(), d.holders(v, w.gpu))
 	case behind:
 		return fmt.Sprintf("waits behind %s, which has waited longest for room on GPU %s", w.other.name(), w.gpu.name())
 	case starving, breath:
@@ -179,7 +179,7 @@ func fill(text, def string, v *view, w verdict) string {
 }
 
 // holders names those that hold the memory of a GPU, the first three of them.
-func holders(v *view, g *gpuView) string {
+func (d *Decider) holders(v *view, g *gpuView) string {
 	var names []string
 	for _, o := range g.pack {
 		if o != v && o.holds() && o != v.parent {
@@ -187,13 +187,21 @@ func holders(v *view, g *gpuView) string {
 		}
 	}
 	if len(names) == 0 {
-		return ""
+		return outside(d.foreign(g.uuid))
 	}
 	more := ""
 	if n := len(names) - 3; n > 0 {
 		names, more = names[:3], fmt.Sprintf(" and %d more", n)
 	}
 	return ": waits for " + strings.Join(names, ", ") + more
+}
+
+// outside tells of memory that no tenant holds.
+func outside(foreign model.Reading[model.Bytes]) string {
+	if m, ok := foreign.Get(); ok && m > 0 {
+		return fmt.Sprintf(": %s is used outside Gimbal", m)
+	}
+	return ""
 }
 
 // short writes a time with two or three digits: "30s", "1.5s", "1m30s".

@@ -202,7 +202,7 @@ func (d *Decider) quantum(v *view) time.Duration {
 // the time to the least of its mates': nobody is owed time from when it did
 // not compete for it (start-time fair queueing).
 func (d *Decider) level(v *view) {
-	contend := v.counts && v.admitted()
+	contend := v.counts && (v.admitted() || v.m.fits)
 	if contend && !v.m.contend {
 		least, found := 0.0, false
 		for _, s := range v.seats {

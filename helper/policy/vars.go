@@ -148,6 +148,11 @@ var ofPack = []accessor{
 	number("pack.waiting", "1", "of them, those that are held, paused or swapped", packSum(func(v *view) float64 { return oneIf(v.t.State.Stopped()) })),
 	number("pack.admitted", "1", "of them, those whose claim on memory stands", packSum(func(v *view) float64 { return oneIf(v.admitted()) })),
 	number("pack.guaranteed", "1", "of them, the guaranteed ones", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class == model.Guaranteed) })),
+	number("pack.opportunistic", "1", "of them, the opportunistic ones", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class != model.Guaranteed) })),
+	number("pack.held", "1", "of them, those that wait for their first run", packSum(func(v *view) float64 { return oneIf(!v.admitted()) })),
+	number("pack.guaranteed_held", "1", "of them, the guaranteed ones that wait for their first run", packSum(func(v *view) float64 {
+		return oneIf(!v.admitted() && v.t.Terms.Class == model.Guaranteed)
+	})),
 	number("pack.weight", "1", "sum of their weights", packSum(func(v *view) float64 { return v.t.Terms.Weight })),
 	number("pack.sm", "share", "sum of their shares of time on the multiprocessors; unknown if one is", packSM),
 	number("pack.chosen", "1", "those that were chosen to compute so far in this decision", func(e *env, _ *view) float64 {

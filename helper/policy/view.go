@@ -28,6 +28,7 @@ type view struct {
 	quantum  time.Duration
 
 	chosen    bool
+	deserved  bool // starved, and its turn anyway
 	admitting bool // its claim is being admitted by this decision
 	taken     bool // a guard acts on it: nothing else is done to it now
 	why       verdict
@@ -76,6 +77,7 @@ type memo struct {
 	from    time.Duration // since when
 	behind  *memo         // it fills in for this one, which waits for a part of its GPUs
 	breath  bool          // it runs because it starved, not because it is its turn
+	fits    bool          // when last asked only its turn was missing
 	contend bool          // it was among those that share the time
 	lift    float64       // added to its service: level with its mates when it began to share the time
 	stretch time.Duration // since when it runs without a stop

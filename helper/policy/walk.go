@@ -23,7 +23,10 @@ func (d *Decider) walk(v *view) {
 	if !v.admitted() {
 		d.admit(v)
 	}
-	if v.why.code == 0 {
+	if v.stand == starved && !v.m.breath {
+		v.deserved = d.deserves(v)
+	}
+	if v.why.code == 0 || v.deserved || v.stand == starved && v.m.breath && v.m.granted {
 		v.why = verdict{code: turn}
 	}
 	d.choose(v)
@@ -133,9 +136,13 @@ func (d *Decider) refuse(v *view, why verdict) {
 // settleTurn keeps the books of who has a turn since when.
 func (d *Decider) settleTurn(v *view) {
 	m := v.m
+	m.fits = v.chosen || !v.why.needsMemory()
 	switch {
 	case v.chosen && v.stand == starved:
-		m.breath, m.granted, m.behind = true, false, nil
+		if !m.breath {
+			m.breath, m.granted, m.behind = true, v.deserved, nil
+			m.from = d.now
+		}
 	case v.chosen && v.counts:
 		d.keepTurn(v)
 	default:
@@ -144,6 +151,19 @@ func (d *Decider) settleTurn(v *view) {
 			d.wake(v.t.Registered + v.p.Limits.Patience)
 		}
 	}
+}
+
+// deserves tells whether it would be the turn of a tenant that starves anyway;
+// if not it only gets a breath.
+func (d *Decider) deserves(v *view) bool {
+	for _, s := range v.seats {
+		for _, o := range d.gpus[s].pack {
+			if o.stand == queued && o.counts && (o.tier > v.tier || o.tier == v.tier && o.rank > v.rank) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // tooLongSoon tells whether the tenant's patience may still run out.
