@@ -85,32 +85,78 @@ func (n *Node) hold(e *entry) error {
 // disk first.
 func (n *Node) pause(e *entry, kind stopKind) error {
 	target := n.target(e)
-	stop := Stop{Tenant: e.id, Held: kind == kindHold, Roots: modelIDs(target.Roots),
-		IDs: modelIDs(n.Tracker.Members(target.Roots...))}
+	stop := Stop{Tenant: e.id, Held: kind == kindHold, IDs: n.running(target)}
+	for _, f := range n.freezers(e, target) {
+		stop.Cgroups = append(stop.Cgroups, FreezerText(f))
+	}
 	if err := n.Stops.Put(stop); err != nil {
 		return fmt.Errorf("%s not done, since it could not be written down: %w", kind, err)
 	}
 	e.setWant(kind)
-	done, err := n.Tracker.Pause(context.Background(), target)
+	g, err := n.take(e, target)
+	if err == nil {
+		err = n.confirm(e, target, &g, stop)
+	}
 	if err != nil {
 		e.setWant("")
-		e.stopped = nil
+		e.grip = grip{}
 		return errors.Join(err, n.Stops.Drop(e.id))
 	}
-	e.stopped = done.Stopped
-	stop.IDs, stop.Sure = modelIDs(done.Stopped), true
-	if err := n.Stops.Put(stop); err != nil {
-		n.logf("tenant %s: what was stopped is not on disk in full: %v", e.id, err)
-	}
-	n.logf("tenant %s: %s of %d processes in %s (%d passes)", e.id, kind, len(done.Stopped), done.Latency, done.Passes)
+	e.grip = g
 	return nil
+}
+
+// confirm writes down what was found only while stopping, and makes sure that
+// no guard has taken over in the meantime; else all of it is continued.
+func (n *Node) confirm(e *entry, target proc.Target, g *grip, stop Stop) error {
+	g.listen = n.listeners(target)
+	e.say(func(s *saying) bool { *s = saying{}; return true })
+	stop.Sure, stop.Cgroups = true, nil
+	stop.IDs = missing(modelIDs(g.procs), stop.IDs)
+	var err error
+	if len(stop.IDs) > 0 {
+		err = n.Stops.Put(stop)
+	} else {
+		err = n.Stops.Check()
+	}
+	if err == nil {
+		return nil
+	}
+	_, err2 := n.free(*g)
+	return errors.Join(fmt.Errorf("undone: %w", err), err2)
+}
+
+// running lists the processes of a target that are not stopped already.
+func (n *Node) running(t proc.Target) []model.ProcID {
+	var out []model.ProcID
+	for _, id := range n.Tracker.Members(t.Roots...) {
+		if n.Host.Look(id) == proc.ConditionRunning {
+			out = append(out, model.ProcID(id))
+		}
+	}
+	return out
+}
+
+// missing lists those of all that are not in have.
+func missing(all, have []model.ProcID) []model.ProcID {
+	known := make(map[model.ProcID]bool, len(have))
+	for _, id := range have {
+		known[id] = true
+	}
+	var out []model.ProcID
+	for _, id := range all {
+		if !known[id] {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // target is what belongs to a tenant. The steps inside it that are tenants of
 // their own are watched as trees of their own and do not belong to it.
 func (n *Node) target(e *entry) proc.Target {
 	roots, _ := n.book.snapshot(e)
-	t := proc.Target{Mine: e.stopped}
+	t := proc.Target{Mine: e.grip.procs}
 	for _, r := range roots {
 		t.Roots = append(t.Roots, r.ID)
 		if r.pty {
@@ -123,30 +169,21 @@ func (n *Node) target(e *entry) proc.Target {
 // resume continues what was stopped of a tenant, but for what somebody else
 // wants stopped.
 func (n *Node) resume(e *entry) error {
-	e.setWant("")
-	done, err := n.Host.Resume(e.stopped)
+	left, err := n.free(e.grip)
+	e.grip = left
 	if err != nil {
 		return err
 	}
-	if len(done.Foreign) > 0 {
-		e.stopped = foreignIDs(done.Foreign)
+	if left.foreign {
 		n.tellSuspended(e, "slurm")
-		return fmt.Errorf("%d processes: %w", len(done.Foreign), errForeign)
+		return errForeign
 	}
-	e.stopped = nil
+	e.setWant("")
 	return n.Stops.Drop(e.id)
 }
 
 // errForeign says that a stop which is not ours forbids a resume.
 var errForeign = errors.New("stopped by somebody else")
-
-func foreignIDs(list []proc.ForeignStop) []proc.ID {
-	ids := make([]proc.ID, len(list))
-	for i, f := range list {
-		ids[i] = f.ID
-	}
-	return ids
-}
 
 func modelIDs(ids []proc.ID) []model.ProcID {
 	out := make([]model.ProcID, len(ids))
@@ -188,8 +225,11 @@ func (n *Node) notify(e *entry, a model.Action) {
 		return
 	}
 	roots, _ := n.book.snapshot(e)
-	told, err := n.notifyAll(n.Tracker.Members(rootIDs(roots)...), sig)
-	n.logf("tenant %s: %s sent to %d processes (%v)", e.id, unix.SignalName(sig), told, err)
+	told, err := n.Host.Notify(n.Tracker.Members(rootIDs(roots)...), sig)
+	if err != nil {
+		n.logf("tenant %s: notify: %v", e.id, err)
+	}
+	n.logf("tenant %s: %s sent to %d processes, %d do not catch it", e.id, unix.SignalName(sig), len(told.Sent), len(told.Deaf))
 }
 
 func rootIDs(roots []root) []proc.ID {

@@ -10,10 +10,10 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
-// Adopt takes over a tenant that an earlier daemon knew. held lists its
-// processes that are still held; whatever else was stopped of it has been
+// Adopt takes over a tenant that an earlier daemon knew. held is what
+// of it is still held; whatever else was stopped of it has been
 // continued. One that has no process left ends at once.
-func (n *Node) Adopt(t *model.Tenant, held []model.ProcID) {
+func (n *Node) Adopt(t *model.Tenant, held *Stop) {
 	now := n.Clock()
 	e := &entry{id: t.ID, key: keyFromID(t), reg: t.Reg, stepds: map[uint32]proc.ID{}}
 	e.grant = model.Grant{Terms: t.Terms, GPUs: t.GPUs, Exempt: t.Exempt, Whole: t.Whole, Parent: t.Parent}
@@ -28,10 +28,15 @@ func (n *Node) Adopt(t *model.Tenant, held []model.ProcID) {
 		e.stepds[t.Reg.StepID] = proc.ID(t.Reg.Stepd)
 	}
 	state := model.Running
-	if len(held) > 0 && t.State == model.Held || t.State == model.Holding {
+	if held != nil {
 		state, e.want = model.Held, kindHold
-		for _, p := range held {
-			e.stopped = append(e.stopped, proc.ID(p))
+		for _, text := range held.Cgroups {
+			if f, err := ParseFreezer(text); err == nil {
+				e.grip.frozen = append(e.grip.frozen, f)
+			}
+		}
+		for _, p := range held.IDs {
+			e.grip.procs = append(e.grip.procs, proc.ID(p))
 		}
 	}
 	if t.State != state {
@@ -64,7 +69,7 @@ func (n *Node) ReleaseAll() (int, error) {
 	count := 0
 	for _, e := range n.book.all(nil) {
 		e.op.Lock()
-		if len(e.stopped) > 0 {
+		if !e.grip.empty() {
 			count++
 			if err := n.resume(e); err != nil && !errors.Is(err, errForeign) {
 				errs = append(errs, fmt.Errorf("tenant %s: %w", e.id, err))

@@ -33,8 +33,8 @@ type entry struct {
 	roots  []root
 	stepds map[uint32]proc.ID // by step, while the step has not ended
 
-	op      sync.Mutex // one operation on the processes at a time
-	stopped []proc.ID  // what is stopped by us; under op
+	op   sync.Mutex // one operation on the processes at a time
+	grip grip       // what is stopped by us; under op
 
 	mu   sync.Mutex
 	want stopKind // how it is wanted stopped, "" to run: later workers join
@@ -52,6 +52,13 @@ func (e *entry) setWant(k stopKind) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.want = k
+}
+
+// say changes what was last said of the tenant, and returns what f returns.
+func (e *entry) say(f func(*saying) bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return f(&e.said)
 }
 
 // root is one task's root process.

@@ -27,6 +27,7 @@ func (n *Node) Look() {
 	n.mu.Unlock()
 	for _, e := range entries {
 		n.settle(e)
+		n.lookForeign(e)
 	}
 	n.poke()
 }

@@ -26,6 +26,7 @@ type GPUs interface {
 type Stops interface {
 	Put(s Stop) error
 	Drop(id model.TenantID) error
+	Check() error // whether what was stopped is still ours to keep stopped
 }
 
 // Stop is what is stopped of one tenant.
@@ -53,6 +54,7 @@ type Parts struct {
 	Resolve func(gpus []string, visible string, known []model.GPU) ([]string, error)
 	Clock   func() time.Duration // monotonic
 	Wall    func() time.Time
+	Freezer bool          // pause by the cgroup freezer where a tenant has cgroups of its own
 	Every   time.Duration // between two looks at /proc and the driver
 	Stale   time.Duration // after which a report of the driver counts as none
 	Log     func(format string, args ...any)

@@ -1,13 +1,140 @@
 package node
 
 import (
-	"github.com/gimbal-hpc/gimbal/helper/proc"
 	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
-// watch is replaced.
-func (n *Node) watch() {}
+// watch looks at what is stopped: whether somebody else continued it, and
+// whether a signal that is meant for it waits.
+func (n *Node) watch() {
+	for _, e := range n.book.all(nil) {
+		if !e.op.TryLock() {
+			continue // an operation is under way
+		}
+		n.watchOne(e)
+		e.op.Unlock()
+	}
+}
 
-func (n *Node) tellSuspended(e *entry, who string) {}
+func (n *Node) watchOne(e *entry) {
+	if e.grip.empty() {
+		return
+	}
+	if n.continued(e.grip) {
+		n.letGo(e)
+		return
+	}
+	if sig := n.waiting(e); sig != 0 && e.say(func(s *saying) bool { return changed(&s.signal, sig.String()) }) {
+		n.push(model.Event{Kind: model.EvSignalled, Tenant: e.id, Text: sig.String()})
+	}
+}
 
-func (n *Node) notifyAll(ids []proc.ID, sig unix.Signal) (int, error) { return 0, nil }
+// continued tells whether something that we stopped runs.
+func (n *Node) continued(g grip) bool {
+	for _, id := range g.procs {
+		if n.Host.Look(id) == proc.ConditionRunning {
+			return true
+		}
+	}
+	for _, f := range g.frozen {
+		if s, err := n.Host.FreezerState(f); err == nil && !s.Self {
+			return true
+		}
+	}
+	return false
+}
+
+// letGo continues the rest of a tenant that somebody else has continued: all
+// of it runs, or none.
+func (n *Node) letGo(e *entry) {
+	g, err := n.free(e.grip)
+	e.grip = g
+	if err != nil {
+		n.logf("tenant %s: continue the rest: %v", e.id, err)
+	}
+	e.setWant("")
+	if err := n.Stops.Drop(e.id); err != nil {
+		n.logf("tenant %s: %v", e.id, err)
+	}
+	e.say(func(s *saying) bool { *s = saying{}; return true })
+	n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: "continued by somebody else"})
+}
+
+// waiting returns the signals that came for the tenant since it was stopped.
+func (n *Node) waiting(e *entry) proc.SigSet {
+	var all proc.SigSet
+	for _, l := range e.grip.listen {
+		set, err := n.Host.MeaningfulPending(l.id, l.baseline, unix.Signal(e.grant.Terms.Signal))
+		if err == nil {
+			all |= set
+		}
+	}
+	return all
+}
+
+// lookForeign says once when somebody else has stopped a tenant that we let
+// run, and once when that is over.
+func (n *Node) lookForeign(e *entry) {
+	if !e.op.TryLock() {
+		return
+	}
+	defer e.op.Unlock()
+	if !e.grip.empty() && !e.grip.foreign {
+		return
+	}
+	roots, _ := n.book.snapshot(e)
+	stopped := ""
+	for _, r := range roots {
+		how := n.foreignStop(r.ID)
+		if how == "" {
+			stopped = ""
+			break
+		}
+		if how != "gone" {
+			stopped = how
+		}
+	}
+	n.tellSuspended(e, stopped)
+}
+
+// foreignStop says how somebody else has stopped a process, "" if nobody has.
+func (n *Node) foreignStop(id proc.ID) string {
+	c, f := n.Host.Inspect(id)
+	switch {
+	case c == proc.ConditionGone:
+		return "gone"
+	case c == proc.ConditionForeign && (f.Pending.Has(unix.SIGTSTP) || f.StopSignal == unix.SIGTSTP):
+		return "slurm"
+	case c == proc.ConditionForeign || c == proc.ConditionStopped:
+		return "external"
+	}
+	dir, err := n.Host.FreezerOf(id)
+	if err != nil {
+		return ""
+	}
+	if s, err := n.Host.FreezerState(dir); err == nil && (s.Self || s.Parent) && s.Frozen {
+		return "frozen"
+	}
+	return ""
+}
+
+func (n *Node) tellSuspended(e *entry, who string) {
+	if !e.say(func(s *saying) bool { return changed(&s.suspended, who) }) {
+		return
+	}
+	if who == "" {
+		n.push(model.Event{Kind: model.EvUnstopped, Tenant: e.id})
+		return
+	}
+	n.push(model.Event{Kind: model.EvSuspended, Tenant: e.id, Text: who})
+}
+
+// changed puts a new value in place and tells whether it is another.
+func changed(at *string, to string) bool {
+	was := *at
+	*at = to
+	return was != to
+}

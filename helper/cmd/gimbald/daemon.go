@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
 	"path/filepath"
 	"sync"
@@ -44,6 +43,7 @@ type daemon struct {
 	server  *wire.Server
 	stops   *stops
 	journal *journal.Journal
+	slurm   *slurmCommands
 	sampler *gpu.Sampler
 	node    *node.Node
 	decider *policy.Decider // of the loop alone
@@ -83,7 +83,8 @@ func (d *daemon) open(ctx context.Context) error {
 	if d.server, err = wire.Listen(d.cfg.Socket.Path, wire.Options{Mode: d.cfg.Socket.Mode, Refused: d.refused}); err != nil {
 		return err
 	}
-	d.name = nodeName(ctx, d.cfg)
+	d.slurm = newSlurm(d.cfg)
+	d.name = d.slurm.nodeName(ctx, d.cfg.Node.Name)
 	d.guard = newGuardian(d.cfg, d.log)
 	if d.stops, err = openStops(stopSetPath(d.cfg), d.guard.setGeneration); err != nil {
 		return err
@@ -117,6 +118,8 @@ func (d *daemon) makeNode() {
 		Stops:   d.stops,
 		Grant:   d.grant,
 		Resolve: gpu.Resolve,
+		Slurm:   d.slurm,
+		Freezer: d.cfg.Sample.Freezer,
 		Clock:   clock,
 		Wall:    time.Now,
 		Every:   d.cfg.Sample.Interval,
@@ -196,39 +199,39 @@ func (d *daemon) close() error {
 
 // releasePaused continues what an earlier daemon left paused, and returns what
 // it held: that waits for the first decision.
-func (d *daemon) releasePaused() map[model.TenantID][]model.ProcID {
-	held := map[model.TenantID][]model.ProcID{}
+func (d *daemon) releasePaused() map[model.TenantID]*node.Stop {
+	held := map[model.TenantID]*node.Stop{}
 	for id, s := range d.stops.set.Tenants() {
 		if s.Held {
-			held[id] = s.Procs
+			held[id] = &node.Stop{Tenant: id, Held: true, IDs: s.Procs, Cgroups: s.Cgroups}
 			continue
 		}
-		done, err := continueStopped(proc.Host{}, s)
-		if err != nil {
-			d.log.error("release", "an earlier daemon's stop could not be undone", err)
-			continue
-		}
-		d.log.info("release", fmt.Sprintf("tenant %s: %d processes that an earlier daemon left paused run again", id, len(done.Continued)))
-		if err := d.stops.Drop(id); err != nil {
-			d.log.error("release", "stop set", err)
-		}
+		d.release(id, s)
 	}
 	return held
 }
 
+// release continues one tenant that an earlier daemon left stopped.
+func (d *daemon) release(id model.TenantID, s journal.Stopped) {
+	n, err := continueStopped(proc.Host{}, s)
+	if err != nil {
+		d.log.error("release", "an earlier daemon's stop could not be undone", err)
+		return
+	}
+	d.log.info("release", fmt.Sprintf("tenant %s: %d processes that an earlier daemon left stopped run again", id, n))
+	if err := d.stops.Drop(id); err != nil {
+		d.log.error("release", "stop set", err)
+	}
+}
+
 // adopt takes over the tenants that an earlier daemon knew and that live on.
-func (d *daemon) adopt(r journal.Replayed, held map[model.TenantID][]model.ProcID) {
+func (d *daemon) adopt(r journal.Replayed, held map[model.TenantID]*node.Stop) {
 	for _, l := range r.Live {
 		d.node.Adopt(l.Tenant, held[l.Tenant.ID])
 		delete(held, l.Tenant.ID)
 	}
-	for id, procs := range held { // nobody knows of it any more
-		if _, err := continueStopped(proc.Host{}, journal.Stopped{Procs: procs}); err != nil {
-			d.log.error("release", "tenant "+string(id), err)
-		}
-		if err := d.stops.Drop(id); err != nil {
-			d.log.error("release", "stop set", err)
-		}
+	for id, s := range held { // nobody knows of it any more
+		d.release(id, journal.Stopped{Procs: s.IDs, Cgroups: s.Cgroups})
 	}
 	if n := len(r.Live); n > 0 {
 		d.log.info("daemon", fmt.Sprintf("took over %d tenants", n))
@@ -256,15 +259,4 @@ func (d *daemon) stepFailed(err error) {
 
 func (d *daemon) refused(p wire.Peer, reason string) {
 	d.log.warn("refused", fmt.Sprintf("uid %d: %s", p.UID, reason))
-}
-
-func nodeName(_ context.Context, c *config.Config) string {
-	if c.Node.Name != "" {
-		return c.Node.Name
-	}
-	h, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return h
 }

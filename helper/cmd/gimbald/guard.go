@@ -14,6 +14,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/node"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
@@ -156,18 +157,32 @@ func (g *guard) release(st journal.StopState, choose func(journal.Stopped) bool)
 		if err != nil {
 			g.log.Error().Err(err).Str("tenant", string(id)).Msg("not all of it could be continued")
 		}
-		n += len(done.Continued)
+		n += done
 	}
 	return n
 }
 
-// continueStopped continues what is written down of one tenant.
-func continueStopped(h proc.Host, s journal.Stopped) (proc.Resumed, error) {
+// continueStopped continues what is written down of one tenant and counts
+// what it continued.
+func continueStopped(h proc.Host, s journal.Stopped) (int, error) {
+	var errs []error
+	var dirs []proc.Freezer
+	for _, text := range s.Cgroups {
+		f, err := node.ParseFreezer(text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		dirs = append(dirs, f)
+	}
+	thawed, err := h.Thaw(dirs)
+	errs = append(errs, err)
 	ids := make([]proc.ID, len(s.Procs))
 	for i, p := range s.Procs {
 		ids[i] = proc.ID(p)
 	}
-	return h.Resume(ids)
+	done, err := h.Resume(ids)
+	return len(done.Continued) + len(thawed.Thawed), errors.Join(append(errs, err)...)
 }
 
 // releaseAll continues whatever an earlier daemon left stopped.
@@ -185,7 +200,7 @@ func releaseAll(configPath string, stdout io.Writer) error {
 	n := 0
 	for id, s := range t.Tenants {
 		done, err := continueStopped(proc.Host{}, s)
-		n += len(done.Continued)
+		n += done
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tenant %s: %w", id, err))
 		}

@@ -100,7 +100,7 @@ func (d *daemon) status(ctx context.Context, peer wire.Peer, req wire.Request) (
 	if err != nil {
 		return nil, err
 	}
-	sees := d.sight(peer)
+	sees := d.sight(ctx, peer)
 	reply := model.StatusReply{Snapshot: snap}
 	reply.Ended, _, reply.More, err = journal.Page(d.cfg.Node.StateDir, q, maxEnded, sees.allowed)
 	if err != nil {
@@ -167,7 +167,7 @@ func (d *daemon) records(ctx context.Context, peer wire.Peer, req wire.Request) 
 	if err != nil {
 		return nil, err
 	}
-	reply, err := journal.Entries(d.cfg.Node.StateDir, q, snap.Tenants, d.sight(peer).allowed)
+	reply, err := journal.Entries(d.cfg.Node.StateDir, q, snap.Tenants, d.sight(ctx, peer).allowed)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os/user"
 	"strconv"
 
@@ -16,12 +17,12 @@ type sight struct {
 	all bool
 }
 
-func (d *daemon) sight(p wire.Peer) sight {
+func (d *daemon) sight(ctx context.Context, p wire.Peer) sight {
 	d.mu.Lock()
 	cfg := d.cfg
 	d.mu.Unlock()
 	all := p.Root() || cfg.Access.Private == config.PrivateOff ||
-		cfg.Access.Private == config.PrivateSlurm && !d.slurmPrivate()
+		cfg.Access.Private == config.PrivateSlurm && !d.slurm.hidesJobs(ctx)
 	return sight{uid: p.UID, all: all || cfg.Operator(login(p.UID))}
 }
 

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/slurm"
+)
+
+// slurmCommands is what the daemon asks of Slurm.
+type slurmCommands struct {
+	client *slurm.Client
+
+	mu      sync.Mutex
+	private bool // PrivateData names jobs
+	asked   time.Time
+}
+
+func newSlurm(c *config.Config) *slurmCommands {
+	return &slurmCommands{client: slurm.New(slurm.Options{Bin: c.Slurm.Bin, Conf: c.Slurm.Conf, Timeout: c.Slurm.Timeout})}
+}
+
+// Evict hands a job back to Slurm: it is requeued where it may be, else
+// cancelled, with the reason in its comment.
+func (s *slurmCommands) Evict(ctx context.Context, r model.Registration, why string) error {
+	err := s.client.Requeue(ctx, r.JobID)
+	if err == nil {
+		return nil
+	}
+	if err2 := s.client.Cancel(ctx, r.JobID, "gimbal: "+why); err2 != nil {
+		return errors.Join(fmt.Errorf("requeue: %w", err), fmt.Errorf("cancel: %w", err2))
+	}
+	return nil
+}
+
+// privateFor is how long an answer about PrivateData is good.
+const privateFor = 5 * time.Minute
+
+// hidesJobs tells whether Slurm's PrivateData hides jobs from other users. If
+// Slurm does not answer, they are hidden.
+func (s *slurmCommands) hidesJobs(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.asked.IsZero() && time.Since(s.asked) < privateFor {
+		return s.private
+	}
+	words, err := s.client.PrivateData(ctx)
+	s.private = err != nil || slices.Contains(words, "jobs")
+	s.asked = time.Now()
+	return s.private
+}
+
+// nodeName is Slurm's name of this node, or the host's.
+func (s *slurmCommands) nodeName(ctx context.Context, configured string) string {
+	if configured != "" {
+		return configured
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	name, err := s.client.NodeName(ctx)
+	if name != "" {
+		return name
+	}
+	if host, hostErr := os.Hostname(); err != nil && hostErr == nil {
+		return host
+	}
+	return "localhost"
+}

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/proc"
+)
+
+// grip is what keeps a tenant stopped: processes by SIGSTOP, or cgroups by the
+// freezer.
+type grip struct {
+	procs   []proc.ID
+	frozen  []proc.Freezer
+	listen  []listener // who is looked at for signals that wait
+	foreign bool       // somebody else's stop kept it from being undone
+}
+
+// listener is a process that acts on signals, with those that waited for it
+// when it was stopped.
+type listener struct {
+	id       proc.ID
+	baseline proc.SigSet
+}
+
+// maxListeners bounds how many processes of a tenant are looked at for
+// signals; root processes come first.
+const maxListeners = 32
+
+func (g grip) empty() bool { return len(g.procs)+len(g.frozen) == 0 }
+
+// take stops a tenant: by the freezer where it has cgroups of its own, else by
+// signals.
+func (n *Node) take(e *entry, t proc.Target) (grip, error) {
+	if dirs := n.freezers(e, t); len(dirs) > 0 {
+		done, err := n.Tracker.Freeze(context.Background(), t, dirs, e.grip.frozen)
+		switch {
+		case err == nil:
+			n.logf("tenant %s: %d processes frozen in %s", e.id, done.Processes, done.Latency)
+			return grip{frozen: done.Dirs}, nil
+		case !errors.Is(err, proc.ErrNotOurs) && !errors.Is(err, proc.ErrNoFreezer):
+			return grip{}, err
+		}
+	}
+	done, err := n.Tracker.Pause(context.Background(), t)
+	if err != nil {
+		return grip{}, err
+	}
+	n.logf("tenant %s: %d processes stopped in %s (%d passes)", e.id, len(done.Stopped), done.Latency, done.Passes)
+	return grip{procs: done.Stopped}, nil
+}
+
+// freezers lists the cgroups that hold the tenant's tasks, nil where one of
+// them has none that may be frozen or where a process has to be spared.
+func (n *Node) freezers(e *entry, t proc.Target) []proc.Freezer {
+	if !n.Freezer || len(t.Spare) > 0 || len(e.grip.procs) > 0 {
+		return nil
+	}
+	var dirs []proc.Freezer
+	seen := map[string]bool{}
+	for _, r := range t.Roots {
+		if !n.Host.Alive(r) {
+			continue
+		}
+		f, err := n.Host.FreezerOf(r)
+		if err != nil {
+			return nil
+		}
+		if !seen[f.Dir] {
+			seen[f.Dir] = true
+			dirs = append(dirs, f)
+		}
+	}
+	return dirs
+}
+
+// free continues what a grip holds, but for what somebody else wants stopped:
+// that stays in the grip that it returns.
+func (n *Node) free(g grip) (grip, error) {
+	var left grip
+	thawed, err := n.Host.Thaw(g.frozen)
+	for _, f := range thawed.Foreign {
+		left.frozen = append(left.frozen, f.Freezer)
+	}
+	resumed, err2 := n.Host.Resume(g.procs)
+	for _, f := range resumed.Foreign {
+		left.procs = append(left.procs, f.ID)
+	}
+	left.foreign = !left.empty()
+	return left, errors.Join(err, err2)
+}
+
+// listeners picks the processes through which a signal may reach the tenant:
+// its root processes, then those that catch one that counts.
+func (n *Node) listeners(t proc.Target) []listener {
+	var out []listener
+	isRoot := map[proc.ID]bool{}
+	add := func(id proc.ID) {
+		if set, err := n.Host.Pending(id); err == nil && len(out) < maxListeners {
+			out = append(out, listener{id: id, baseline: set})
+		}
+	}
+	for _, r := range t.Roots {
+		isRoot[r] = true
+		add(r)
+	}
+	for _, id := range n.Tracker.Members(t.Roots...) {
+		if len(out) >= maxListeners {
+			break
+		}
+		if !isRoot[id] && n.catchesAny(id) {
+			add(id)
+		}
+	}
+	return out
+}
+
+// catchesAny tells whether a process has a handler for a signal that a person
+// or Slurm sends to a job on purpose.
+func (n *Node) catchesAny(id proc.ID) bool {
+	st, err := n.Host.Status(id)
+	return err == nil && st.Caught&proc.Signals(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2) != 0
+}
+
+// FreezerText and ParseFreezer are how a freezer folder stands in a stop set.
+func FreezerText(f proc.Freezer) string {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return f.Dir // a folder's name alone says where to look
+	}
+	return string(b)
+}
+
+// ParseFreezer reads what FreezerText wrote.
+func ParseFreezer(s string) (proc.Freezer, error) {
+	var f proc.Freezer
+	if err := json.Unmarshal([]byte(s), &f); err != nil {
+		return f, fmt.Errorf("read the freezer folder %q: %w", s, err)
+	}
+	return f, nil
+}
