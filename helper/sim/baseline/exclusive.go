@@ -7,6 +7,10 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 )
 
+// backfillDepth is how many waiting tasks are looked at, as with Slurm's
+// bf_max_job_test.
+const backfillDepth = 500
+
 // exclusive is what Slurm does without sharing: first come, first served, and
 // backfill. The first task that finds no room has nodes reserved for when they
 // will be free, by time limits or, where there are none, by how long jobs
@@ -47,21 +51,33 @@ func (e *exclusive) Finish(t *sim.Task) {
 }
 
 func (e *exclusive) Schedule() float64 {
-	kept := e.tried
-	for i := e.tried; i < len(e.waiting); i++ {
+	for e.tried == 0 && len(e.waiting) > 0 && e.try(e.waiting[0], true) {
+		e.waiting = e.waiting[1:]
+	}
+	if len(e.waiting) > 0 {
+		e.backfill()
+	}
+	e.w.Busy = e.w.Cluster.Used()
+	return sim.Never
+}
+
+// backfill tries those behind the first that were not tried yet.
+func (e *exclusive) backfill() {
+	i := max(e.tried, 1)
+	kept := i
+	for ; i < min(len(e.waiting), backfillDepth); i++ {
 		if e.w.Cluster.Used() == e.w.Cluster.GPUs() {
-			kept += copy(e.waiting[kept:], e.waiting[i:])
 			break
 		}
-		if t := e.waiting[i]; !e.try(t, kept == 0) {
+		if t := e.waiting[i]; !e.try(t, false) {
 			e.waiting[kept] = t
 			kept++
 		}
 	}
-	e.waiting = slices.Delete(e.waiting, kept, len(e.waiting))
 	e.tried = kept
-	e.w.Busy = e.w.Cluster.Used()
-	return sim.Never
+	if kept < i {
+		e.waiting = slices.Delete(e.waiting, kept, i)
+	}
 }
 
 // try starts a task where it may; for the first that may not, it reserves.
