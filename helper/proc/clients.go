@@ -60,6 +60,7 @@ func (h Host) exe(pid int) (base string, trusted bool, err error) {
 		return "", false, goneOr(err, pid, "exe")
 	}
 	base = strings.TrimSuffix(path.Base(target), " (deleted)")
+	base = strings.TrimSuffix(base, "-wlm") // as Debian calls the files behind its alternatives
 	var st unix.Stat_t
 	if err := unix.Stat(link, &st); err != nil {
 		return "", false, goneOr(err, pid, "exe")
