@@ -1,0 +1,341 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
+)
+
+const explainUsage = `Usage: gimbal explain [OPTION]... JOB...
+
+Tell in words what happened to a job on this node, and why, and what it waits
+for now. JOB is 12, 12_3 or 12+1, each with .STEP.
+
+`
+
+type explainFlags struct {
+	source
+	last int
+	help bool
+}
+
+func (e *explainFlags) set() *pflag.FlagSet {
+	f := pflag.NewFlagSet("explain", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.IntVarP(&e.last, "last", "n", 40, "only the last `number` of entries; 0: all")
+	e.flags(f)
+	f.BoolVarP(&e.help, "help", "h", false, "this text")
+	return f
+}
+
+func runExplain(args []string, w world) int {
+	var e explainFlags
+	f := e.set()
+	err := f.Parse(args)
+	if e.help {
+		fmt.Fprint(w.stdout, explainUsage, flagHelp(f))
+		return exitOK
+	}
+	var refs []model.JobRef
+	if err == nil && f.NArg() == 0 {
+		err = fmt.Errorf("which job?")
+	}
+	if err == nil {
+		refs, err = parseJobs(strings.Join(f.Args(), ","))
+	}
+	if err == nil && e.last < 0 {
+		err = fmt.Errorf("the number of entries is below 0")
+	}
+	if err != nil {
+		return wrongUsage(w, "explain", err)
+	}
+	r, err := e.records(model.RecordsQuery{StatusQuery: model.StatusQuery{Jobs: refs}})
+	if err != nil {
+		return failure(w, "explain", err)
+	}
+	if len(r.Tenants) == 0 {
+		return failure(w, "explain", fmt.Errorf("no packed job %s is known on this node", strings.Join(f.Args(), ", ")))
+	}
+	var mates []model.View
+	if !e.offline {
+		if snap, err := e.fromDaemon(model.StatusQuery{Start: w.now()}); err == nil {
+			mates = snap.Tenants
+			r.GPUs = snap.GPUs
+		}
+	}
+	for i := range r.Tenants {
+		x := explanation{v: &r.Tenants[i], reply: &r, mates: mates, loc: w.now().Location(), last: e.last}
+		x.write(w.stdout)
+	}
+	return exitOK
+}
+
+// explanation tells one tenant's life.
+type explanation struct {
+	v     *model.View
+	reply *model.RecordsReply
+	mates []model.View // everybody on the node now
+	loc   *time.Location
+	last  int
+}
+
+func (x *explanation) write(w io.Writer) {
+	fmt.Fprintln(w, x.title())
+	lines := x.lines()
+	if x.last > 0 && len(lines) > x.last {
+		fmt.Fprintf(w, "  (%d earlier entries are left out; --last 0 shows all)\n", len(lines)-x.last)
+		lines = lines[len(lines)-x.last:]
+	}
+	day := ""
+	for _, l := range lines {
+		if d := l.at.In(x.loc).Format("2006-01-02"); d != day {
+			day = d
+			fmt.Fprintf(w, "  %s\n", day)
+		}
+		fmt.Fprintf(w, "  %s %s\n", l.at.In(x.loc).Format("15:04:05"), report.Printable(l.text))
+	}
+	for _, l := range x.now() {
+		fmt.Fprintf(w, "%s\n", report.Printable(l))
+	}
+}
+
+func (x *explanation) title() string {
+	v := x.v
+	text := v.Name()
+	if v.Reg.JobName != "" {
+		text += " " + v.Reg.JobName
+	}
+	if v.Reg.User != "" {
+		text += ", user " + v.Reg.User
+	}
+	if len(v.GPUs) > 0 {
+		text += ", GPU " + x.gpus()
+	}
+	if v.Reg.Restart > 0 {
+		text += fmt.Sprintf(", restart %d", v.Reg.Restart)
+	}
+	return report.Printable(text)
+}
+
+func (x *explanation) gpus() string {
+	s := model.Snapshot{GPUs: x.reply.GPUs, Tenants: []model.View{*x.v}}
+	cols, err := report.ParseFormat("GPUs")
+	rows := report.Rows(&s, report.Selection{Allocations: true}, report.Style{})
+	if err != nil || len(rows) == 0 {
+		return ""
+	}
+	return cols[0].Value(&rows[0])
+}
+
+// told is one line of the story.
+type told struct {
+	at     time.Time
+	text   string
+	action uint64
+}
+
+// lines puts the tenant's entries into words. The outcome of an action is told
+// where the action is.
+func (x *explanation) lines() []told {
+	var out []told
+	byAction := map[uint64]int{}
+	steps := map[uint32]int{} // where the launch of a step is told
+	launched := map[uint32]int{}
+	for _, e := range x.reply.Entries {
+		if e.Tenant != x.v.ID && e.Tenant != "" || e.Tenant == "" && !x.alive(e.Wall) {
+			continue
+		}
+		if i, ok := byAction[e.Action]; ok && e.Action != 0 && e.Event != "" {
+			out[i].text = outcome(out[i].text, e)
+			continue
+		}
+		if e.Event == model.EvRegistered {
+			launched[e.Step]++
+			text := fmt.Sprintf("step %s: %s launched", report.StepName(e.Step), plural(launched[e.Step], "task"))
+			if i, ok := steps[e.Step]; ok {
+				out[i].text = text
+				continue
+			}
+			steps[e.Step] = len(out)
+			out = append(out, told{at: e.Wall, text: text})
+			continue
+		}
+		text := entryText(e)
+		if text == "" {
+			continue
+		}
+		if e.Action != 0 && e.Event == "" {
+			byAction[e.Action] = len(out)
+		}
+		out = append(out, told{at: e.Wall, text: text, action: e.Action})
+	}
+	return out
+}
+
+// alive tells whether something that befell the node befell the tenant.
+func (x *explanation) alive(t time.Time) bool {
+	return !t.Before(x.v.Start) && (x.v.End.IsZero() || !t.After(x.v.End))
+}
+
+func because(text string, why model.Reason) string {
+	switch {
+	case why.Text != "":
+		return text + ": " + why.Text
+	case why.Code != "":
+		return text + ": " + why.Code
+	}
+	return text
+}
+
+// entryText is an entry in words, "" where it tells nothing.
+func entryText(e model.Entry) string {
+	if e.Event == "" {
+		return actionText(e)
+	}
+	switch e.Event {
+	case model.EvAdopted:
+		return "taken over by a new gimbald"
+	case model.EvTaskExit:
+		return taskExitText(e)
+	case model.EvStepEnd:
+		return fmt.Sprintf("step %s ended", report.StepName(e.Step))
+	case model.EvFailed:
+		return "an action failed and was undone: " + e.Text
+	case model.EvContinued:
+		return because("continued by somebody else", model.Reason{Text: e.Text})
+	case model.EvSuspended:
+		return "stopped by somebody else: " + e.Text
+	case model.EvUnstopped:
+		return "somebody else's stop ended"
+	case model.EvSignalled:
+		return "a signal waits for it: " + e.Text
+	case model.EvEnded:
+		return "ended: no process is left"
+	case model.EvOrder:
+		return orderText(e)
+	case model.EvDegraded:
+		return "the node cannot be managed: " + e.Text
+	case model.EvRecovered:
+		return "the node can be managed again"
+	case model.EvStarted:
+		return "gimbald started"
+	case model.EvStopped:
+		return "gimbald stopped"
+	case model.EvPolicy:
+		return because("policies were loaded", model.Reason{Text: e.Text})
+	}
+	return ""
+}
+
+func actionText(e model.Entry) string {
+	word := map[model.Primitive]string{
+		model.PrimRun: "lets it run", model.PrimHold: "held", model.PrimPause: "paused", model.PrimResume: "resumed",
+		model.PrimSwap: "swapped out", model.PrimRestore: "swapped in", model.PrimNotify: "notified",
+		model.PrimEvict: "evicted", model.PrimWarn: "warning",
+	}[e.Do]
+	if word == "" {
+		return ""
+	}
+	return because(word, e.Why)
+}
+
+// outcome adds to an action's line how it ended.
+func outcome(text string, e model.Entry) string {
+	switch e.Event {
+	case model.EvFailed:
+		return text + " - this failed and was undone: " + e.Text
+	case model.EvDone:
+		if e.Took >= 10*time.Millisecond {
+			return text + fmt.Sprintf(" (took %s)", e.Took.Round(time.Millisecond))
+		}
+	}
+	return text
+}
+
+func taskExitText(e model.Entry) string {
+	if e.Status == 0 {
+		return "" // the step's end tells it
+	}
+	if sig := e.Status & 0x7f; sig != 0 {
+		return fmt.Sprintf("a task of step %s was killed by signal %d", report.StepName(e.Step), sig)
+	}
+	return fmt.Sprintf("a task of step %s exited with %d", report.StepName(e.Step), e.Status>>8&0xff)
+}
+
+func orderText(e model.Entry) string {
+	if e.Do == "" || e.Do == "release" {
+		return fmt.Sprintf("uid %d ended the order", e.UID)
+	}
+	return because(fmt.Sprintf("uid %d ordered: %s", e.UID, e.Do), model.Reason{Text: e.Text})
+}
+
+// now tells how the tenant stands and what would let it run.
+func (x *explanation) now() []string {
+	v := x.v
+	if v.State == model.Gone {
+		return []string{fmt.Sprintf("Ended after %s as %s; computed %s, held %s, paused %s (%s).", ago(v.Elapsed), v.Word(),
+			report.Duration(v.Tally.Running), report.Duration(v.Tally.Held), report.Duration(v.Tally.Paused), plural(v.Tally.Pauses, "pause"))}
+	}
+	since := v.Start.Add(v.Elapsed).Sub(v.SinceWall)
+	lines := []string{because(fmt.Sprintf("Now %s, for %s", v.Word(), ago(since)), v.Reason)}
+	if v.State.Stopped() || v.State == model.Holding {
+		lines = append(lines, x.wouldRun()...)
+	}
+	for _, n := range v.Terms.Notes {
+		lines = append(lines, "Granted less than it asked for: "+n)
+	}
+	return lines
+}
+
+// wouldRun tells who is in the way: on each of its GPUs the memory that it
+// needs and that is free, and who computes there.
+func (x *explanation) wouldRun() []string {
+	var out []string
+	for _, g := range x.reply.GPUs {
+		if !x.v.Uses(g.UUID) {
+			continue
+		}
+		line := fmt.Sprintf("On GPU %d", g.Index)
+		if used, ok := g.Used.Get(); ok {
+			if total, ok := g.Total.Get(); ok {
+				line += fmt.Sprintf(" %s of %s are in use", used, total)
+			}
+		}
+		need := "the whole GPU, as it declared nothing"
+		if m, ok := x.v.Terms.Memory.Get(); ok {
+			need = m.String()
+		}
+		line += "; it needs " + need
+		if who := x.computing(g.UUID); who != "" {
+			line += "; there: " + who
+		}
+		out = append(out, line+".")
+	}
+	return out
+}
+
+func (x *explanation) computing(gpu string) string {
+	var names []string
+	for i := range x.mates {
+		o := &x.mates[i]
+		if o.ID == x.v.ID || !o.Uses(gpu) || o.State == model.Gone {
+			continue
+		}
+		name := o.Name()
+		if o.Hidden {
+			name = "another's job"
+		}
+		if m, ok := o.Use[gpu].Memory.Get(); ok {
+			name += " with " + m.String()
+		}
+		names = append(names, name+" ("+o.Word()+")")
+	}
+	return strings.Join(names, ", ")
+}

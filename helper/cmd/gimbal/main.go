@@ -1,0 +1,127 @@
+// gimbal is the command for people: it shows what a node does with packed
+// jobs, explains it, and plays a policy through before anybody is stopped.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// version is set by the build.
+var version = "devel"
+
+// Exit codes, the same for gimbal and gimbald.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnreachable = 3 // the daemon does not answer
+)
+
+// world is what a command may touch of the process that it runs in.
+type world struct {
+	stdout, stderr io.Writer
+	env            func(string) string
+	now            func() time.Time
+	uid            int
+}
+
+// command is one subcommand.
+type command struct {
+	name    string
+	summary string
+	run     func(args []string, w world) int
+}
+
+func commands() []command {
+	return []command{
+		{"status", "list packed jobs, live and ended, as sacct does", runStatus},
+		{"explain", "tell what happened to a job and why", runExplain},
+		{"timeline", "draw who computed when", runTimeline},
+		{"simulate", "play policies through on a job history", func(args []string, w world) int {
+			return runSimulate(args, w.stdout, w.stderr)
+		}},
+	}
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], world{os.Stdout, os.Stderr, os.Getenv, time.Now, os.Getuid()}))
+}
+
+func run(args []string, w world) int {
+	all := commands()
+	if len(args) == 0 {
+		usage(w.stderr, all)
+		return exitUsage
+	}
+	switch args[0] {
+	case "-h", "--help", "help":
+		usage(w.stdout, all)
+		return exitOK
+	case "-V", "--version", "version":
+		fmt.Fprintf(w.stdout, "gimbal %s\n", version)
+		return exitOK
+	}
+	for _, c := range all {
+		if c.name == args[0] {
+			return c.run(args[1:], w)
+		}
+	}
+	fmt.Fprintf(w.stderr, "gimbal: there is no command %q", args[0])
+	if near := nearest(args[0], all); near != "" {
+		fmt.Fprintf(w.stderr, ", did you mean %q?", near)
+	}
+	fmt.Fprintf(w.stderr, "\nTry 'gimbal --help'.\n")
+	return exitUsage
+}
+
+func usage(w io.Writer, all []command) {
+	fmt.Fprintf(w, "Usage: gimbal COMMAND [OPTION]...\n\nGimbal packs deep-learning jobs onto shared GPUs under Slurm.\n\nCommands:\n")
+	for _, c := range all {
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+	}
+	fmt.Fprintf(w, `
+'gimbal COMMAND --help' tells a command's options.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 gimbald does not answer.
+`)
+}
+
+// nearest finds the command that a word was meant to be: one that begins with
+// it, or at most two slips away.
+func nearest(word string, all []command) string {
+	best, dist := "", 3
+	for _, c := range all {
+		d := slips(word, c.name)
+		if word != "" && strings.HasPrefix(c.name, word) {
+			d = min(d, 1)
+		}
+		if d < dist {
+			best, dist = c.name, d
+		}
+	}
+	return best
+}
+
+// slips is the number of letters to insert, drop or exchange to turn a into b
+// (Levenshtein).
+func slips(a, b string) int {
+	row := make([]int, len(b)+1)
+	for k := range row {
+		row[k] = k
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for k := range len(b) {
+			cost := 1
+			if a[i] == b[k] {
+				cost = 0
+			}
+			diag, row[k+1] = row[k+1], min(row[k]+1, row[k+1]+1, diag+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+)
+
+// statusSelf tells a job about itself: 0 where it is packed.
+func statusSelf(s source, w world) int {
+	id := w.env("SLURM_JOB_ID")
+	if id == "" {
+		fmt.Fprintln(w.stderr, "gimbal status: --self is for use inside a job: SLURM_JOB_ID is not set")
+		return exitFailed
+	}
+	refs, err := parseJobs(id)
+	if err != nil {
+		return failure(w, "status", fmt.Errorf("SLURM_JOB_ID: %w", err))
+	}
+	snap, err := s.fromDaemon(model.StatusQuery{Start: w.now()})
+	if err != nil {
+		if w.env("GIMBAL_REQUESTED") != "" {
+			fmt.Fprintln(w.stdout, "requested, not active on this node")
+		}
+		return failure(w, "status", err)
+	}
+	v := findSelf(snap.Tenants, refs[0], w.env("SLURM_STEP_ID"))
+	switch {
+	case v != nil:
+		fmt.Fprintln(w.stdout, selfText(v, &snap))
+		return exitOK
+	case w.env("GIMBAL_REQUESTED") != "":
+		fmt.Fprintln(w.stdout, "requested, not active on this node")
+	default:
+		fmt.Fprintln(w.stdout, "not requested: this job is not packed")
+	}
+	return exitFailed
+}
+
+// findSelf finds the tenant that a process of the job belongs to: the step's
+// own, where the step is one, else the job's.
+func findSelf(all []model.View, job model.JobRef, step string) *model.View {
+	var found *model.View
+	n, err := parseStep(step)
+	for i := range all {
+		v := &all[i]
+		if v.Hidden || v.State == model.Gone || v.Reg.JobID != job.Job {
+			continue
+		}
+		if !v.Whole && err == nil && v.Reg.StepID == n {
+			return v
+		}
+		if v.Whole {
+			found = v
+		}
+	}
+	return found
+}
+
+func selfText(v *model.View, snap *model.Snapshot) string {
+	rows := report.Rows(&model.Snapshot{GPUs: snap.GPUs, Tenants: []model.View{*v}}, report.Selection{Allocations: true}, report.Style{})
+	cols, err := report.ParseFormat("GPUs")
+	gpus := ""
+	if err == nil && len(rows) > 0 {
+		gpus = cols[0].Value(&rows[0])
+	}
+	text := fmt.Sprintf("active: %s on GPU %s with %s, %s", v.Name(), gpus, plural(matesOf(v, snap.Tenants), "other"), v.Word())
+	if v.PolicyNow != "" {
+		text += ", policy " + v.PolicyNow
+	}
+	if v.Exempt != "" {
+		text += "; never stopped: " + report.Printable(v.Exempt)
+	}
+	return text
+}
+
+func matesOf(v *model.View, all []model.View) int {
+	n := 0
+	for i := range all {
+		o := &all[i]
+		if (o.Hidden || o.ID != v.ID) && o.State != model.Gone && overlap(o, v) {
+			n++
+		}
+	}
+	return n
+}
+
+func overlap(a, b *model.View) bool {
+	for _, g := range a.GPUs {
+		if b.Uses(g) {
+			return true
+		}
+	}
+	return false
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// statusDaemon shows how the daemon is.
+func statusDaemon(s source, w world) int {
+	c, err := s.dial()
+	if err != nil {
+		return failure(w, "status", err)
+	}
+	defer func() { _ = c.Close() }()
+	var d model.DaemonReply
+	if err := c.Call(context.Background(), wire.OpDaemon, nil, &d); err != nil {
+		return failure(w, "status", err)
+	}
+	for _, line := range daemonLines(&d, w.now()) {
+		fmt.Fprintln(w.stdout, line)
+	}
+	return exitOK
+}
+
+func daemonLines(d *model.DaemonReply, now time.Time) []string {
+	var out []string
+	add := func(name, value string) {
+		if value != "" {
+			out = append(out, fmt.Sprintf("%-15s %s", name+":", report.Printable(value)))
+		}
+	}
+	add("node", d.Node)
+	add("gimbald", d.Version)
+	add("pid", fmt.Sprint(d.PID))
+	add("started", fmt.Sprintf("%s, %s ago", report.Clock(d.Started, now.Location()), ago(now.Sub(d.Started))))
+	add("config", d.Config)
+	add("config read", report.Clock(d.Loaded, now.Location()))
+	add("reload failed", d.ReloadError)
+	for _, key := range d.NotApplied {
+		add("not applied", key+" (changed in the file, not applied until restart)")
+	}
+	add("degraded", d.Degraded)
+	add("journal", d.Journal)
+	add("tenants", fmt.Sprint(d.Tenants))
+	add("policies", joinMap(d.Policies))
+	counts := map[string]string{}
+	for k, n := range d.Counters {
+		counts[k] = fmt.Sprint(n)
+	}
+	add("counters", joinMap(counts))
+	return out
+}
+
+func joinMap(m map[string]string) string {
+	var parts []string
+	for k, v := range m {
+		parts = append(parts, k+"="+v)
+	}
+	sort.Strings(parts)
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gimbal-hpc/gimbal/helper/journal"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+)
+
+// patience is how long a command waits for a sign of life of the daemon, and
+// replyWait for each reply of one that lives: a page of a long history takes
+// its time on a busy node.
+const (
+	patience  = 900 * time.Millisecond
+	replyWait = 10 * time.Second
+)
+
+// source is where a command gets what it shows: the daemon, or what the daemon
+// wrote to disk.
+type source struct {
+	socket  string
+	state   string
+	offline bool
+}
+
+func (s *source) flags(f *pflag.FlagSet) {
+	f.StringVar(&s.socket, "socket", wire.DefaultSocket, "gimbald's `path`")
+	f.StringVar(&s.state, "state-dir", "/var/lib/gimbal", "`folder` of gimbald's journal, read with --offline")
+	f.BoolVar(&s.offline, "offline", false, "read what gimbald last wrote to disk, and say how old it is")
+}
+
+// snapshot gets what the query selects. note, if any, is to be said with it:
+// then it comes from disk. An error that wraps wire.ErrUnreachable comes with
+// what is on disk where that can be read.
+func (s *source) snapshot(q model.StatusQuery, now time.Time) (snap model.Snapshot, note string, err error) {
+	if s.offline {
+		return s.fromDisk(q, now)
+	}
+	snap, err = s.fromDaemon(q)
+	if !errors.Is(err, wire.ErrUnreachable) {
+		return snap, "", err
+	}
+	if old, note, derr := s.fromDisk(q, now); derr == nil {
+		return old, note, err
+	}
+	return snap, "", err
+}
+
+// dial connects to a daemon that answers.
+func (s *source) dial() (*wire.Client, error) {
+	c, err := wire.Dial(s.socket, replyWait)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := c.Call(ctx, wire.OpPing, nil, nil); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *source) fromDaemon(q model.StatusQuery) (model.Snapshot, error) {
+	c, err := s.dial()
+	if err != nil {
+		return model.Snapshot{}, err
+	}
+	defer func() { _ = c.Close() }()
+	var ended []model.View
+	for {
+		var page model.StatusReply
+		if err := c.Call(context.Background(), wire.OpStatus, q, &page); err != nil {
+			return model.Snapshot{}, err
+		}
+		views, _ := journal.UnpackAll(page.Ended)
+		ended = append(ended, views...)
+		q.After += len(views)
+		if !page.More || len(views) == 0 {
+			page.Tenants = append(ended, page.Tenants...)
+			sortViews(page.Tenants)
+			return page.Snapshot, nil
+		}
+	}
+}
+
+// neighbours gets the anonymous live tenants that somebody who asks for his
+// own jobs shares the node with.
+func (s *source) neighbours(now time.Time) []model.View {
+	snap, err := s.fromDaemon(model.StatusQuery{Start: now})
+	if err != nil {
+		return nil
+	}
+	var out []model.View
+	for _, v := range snap.Tenants {
+		if v.Hidden {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// sortViews puts first who came first; those without a start (another's) last.
+func sortViews(views []model.View) {
+	sort.SliceStable(views, func(i, k int) bool {
+		a, b := &views[i], &views[k]
+		if a.Hidden != b.Hidden {
+			return b.Hidden
+		}
+		if !a.Start.Equal(b.Start) {
+			return a.Start.Before(b.Start)
+		}
+		return a.Reg.JobID < b.Reg.JobID
+	})
+}
+
+func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapshot, note string, err error) {
+	r, err := journal.Replay(s.state, "")
+	if err != nil {
+		return snap, "", diskError(err)
+	}
+	if r.Last.IsZero() {
+		return snap, "", fmt.Errorf("no journal is in %s", s.state)
+	}
+	snap.At = r.Last
+	if snap.Tenants, err = journal.Ended(s.state, q); err != nil {
+		return snap, "", diskError(err)
+	}
+	for _, l := range r.Live {
+		v := model.ViewAt(l.Tenant, l.Wall, l.At)
+		if q.Match(&v) {
+			snap.Tenants = append(snap.Tenants, v)
+		}
+		snap.Node = l.Tenant.Reg.Node
+	}
+	sortViews(snap.Tenants)
+	note = fmt.Sprintf("read from %s, last written at %s, %s ago", s.state,
+		r.Last.In(now.Location()).Format("2006-01-02T15:04:05"), ago(now.Sub(r.Last)))
+	if !r.SameBoot {
+		note += "; the node was booted since"
+	}
+	return snap, note, nil
+}
+
+func diskError(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("what gimbald wrote to disk is for root alone: %w", err)
+	}
+	return err
+}
+
+// ago writes a length of time with its largest unit.
+func ago(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := int64(d / u.unit); n > 0 {
+			name := u.name
+			if n > 1 {
+				name += "s"
+			}
+			return strconv.FormatInt(n, 10) + " " + name
+		}
+	}
+	return "less than a second"
+}
+
+// records gets what the journal holds of the tenants that the query selects,
+// from the daemon or, offline, from disk.
+func (s *source) records(q model.RecordsQuery) (model.RecordsReply, error) {
+	if s.offline {
+		live, err := journal.LiveViews(s.state)
+		if err != nil {
+			return model.RecordsReply{}, diskError(err)
+		}
+		r, err := journal.Entries(s.state, q, live, nil)
+		return r, diskError(err)
+	}
+	c, err := s.dial()
+	if err != nil {
+		return model.RecordsReply{}, err
+	}
+	defer func() { _ = c.Close() }()
+	var all model.RecordsReply
+	for {
+		var page model.RecordsReply
+		if err := c.Call(context.Background(), model.OpRecords, q, &page); err != nil {
+			return all, err
+		}
+		entries := append(all.Entries, page.Entries...)
+		all = page
+		all.Entries = entries
+		if !page.More || len(page.Entries) == 0 {
+			return all, nil
+		}
+		q.Since = page.Entries[len(page.Entries)-1].Seq
+	}
+}

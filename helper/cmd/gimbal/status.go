@@ -1,0 +1,301 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+)
+
+// statusFlags is the command line of gimbal status.
+type statusFlags struct {
+	source
+	jobs, users, states, start, end           string
+	names, accounts, partitions               []string
+	format, delimiter, units                  string
+	noHeader, parsable, parsable2, brief      bool
+	long, allocations, allUsers, truncate     bool
+	duplicates, helpFormat, json, self, about bool
+	verbose, help                             bool
+}
+
+const statusUsage = `Usage: gimbal status [OPTION]...
+
+List the packed jobs of this node, live and ended, with the steps inside them.
+Without options: those that were there since midnight; for root everybody's,
+for others their own. The options are sacct's.
+
+`
+
+const statusNotes = `
+Times: HH:MM[:SS][AM|PM], MMDD[YY], MM/DD[/YY], MM.DD[.YY], YYYY-MM-DD, each of
+the dates with -HH:MM[:SS] or THH:MM[:SS]; today, midnight, noon, fika, teatime;
+now[{+|-}COUNT[seconds|minutes|hours|days|weeks]].
+With -j the time window begins at the epoch; with -s it is now unless -S says
+otherwise.
+
+In the table a + marks a value that was cut; ids, times and numbers are never
+cut, and -p, -P and --json cut nothing. In -p and -P a backslash is written as
+\\, and the delimiter and what is not printable as \n, \t, \xNN, \uNNNN.
+GIMBAL_FORMAT holds the columns where -o does not.
+`
+
+func (s *statusFlags) set() *pflag.FlagSet {
+	f := pflag.NewFlagSet("status", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.StringVarP(&s.jobs, "jobs", "j", "", "only these `jobs`: 12, 12_3, 12_[1-5], 12+1, each with .STEP")
+	f.StringVarP(&s.users, "user", "u", "", "only jobs of these `users`, by name or number")
+	f.StringVar(&s.users, "uid", "", "the same")
+	f.BoolVarP(&s.allUsers, "allusers", "a", false, "jobs of all users")
+	f.StringVarP(&s.states, "state", "s", "", "only jobs in one of these `states`")
+	f.StringVarP(&s.start, "starttime", "S", "", "only jobs that were there after this `time`")
+	f.StringVarP(&s.end, "endtime", "E", "", "only jobs that were there before this `time`")
+	f.StringSliceVar(&s.names, "name", nil, "only jobs with one of these `names`")
+	f.StringSliceVarP(&s.accounts, "accounts", "A", nil, "only jobs of these `accounts`")
+	f.StringSliceVarP(&s.partitions, "partition", "r", nil, "only jobs of these `partitions`")
+	f.BoolVarP(&s.allocations, "allocations", "X", false, "whole tenants only, not the steps inside them")
+	f.BoolVarP(&s.duplicates, "duplicates", "D", false, "every run of a requeued job (it is always so here)")
+	f.BoolVarP(&s.truncate, "truncate", "T", false, "cut Start and End to the time window")
+	f.StringVarP(&s.format, "format", "o", "", "`columns`, each with %WIDTH or %-WIDTH; see -e")
+	f.BoolVarP(&s.brief, "brief", "b", false, "JobID, State and ExitCode")
+	f.BoolVarP(&s.long, "long", "l", false, "all columns")
+	f.BoolVarP(&s.helpFormat, "helpformat", "e", false, "list the columns")
+	f.BoolVarP(&s.noHeader, "noheader", "n", false, "no header")
+	f.BoolVarP(&s.parsable, "parsable", "p", false, "fields separated by | with one at the end")
+	f.BoolVarP(&s.parsable2, "parsable2", "P", false, "fields separated by | with none at the end")
+	f.StringVar(&s.delimiter, "delimiter", "|", "`text` that separates the fields with -p and -P")
+	f.StringVar(&s.units, "units", "", "`unit` of sizes: K, M, G, T or P")
+	f.BoolVar(&s.json, "json", false, "everything as JSON, schema "+report.Schema)
+	f.BoolVar(&s.self, "self", false, "inside a job: is it packed, on which GPU, with how many")
+	f.BoolVar(&s.about, "daemon", false, "how gimbald itself is")
+	s.flags(f)
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "say on stderr which time window is meant")
+	f.BoolVarP(&s.help, "help", "h", false, "this text")
+	return f
+}
+
+func runStatus(args []string, w world) int {
+	var s statusFlags
+	f := s.set()
+	err := f.Parse(args)
+	if err == nil && f.NArg() > 0 {
+		err = fmt.Errorf("%q is no option; a job is given with -j", f.Arg(0))
+	}
+	if err != nil {
+		return wrongUsage(w, "status", err)
+	}
+	switch {
+	case s.help:
+		fmt.Fprintf(w.stdout, "%s%s%s", statusUsage, flagHelp(f), statusNotes)
+		return exitOK
+	case s.helpFormat:
+		return done(w, "status", report.WriteFields(w.stdout))
+	case s.self:
+		return statusSelf(s.source, w)
+	case s.about:
+		return statusDaemon(s.source, w)
+	}
+	return s.list(w)
+}
+
+// list shows the selected jobs.
+func (s *statusFlags) list(w world) int {
+	q, err := s.query(w)
+	if err != nil {
+		return wrongUsage(w, "status", err)
+	}
+	cols, layout, err := s.layout(w)
+	if err != nil {
+		return wrongUsage(w, "status", err)
+	}
+	if s.verbose {
+		fmt.Fprintf(w.stderr, "gimbal status: from %s to %s\n", report.Clock(q.Start, nil), report.Clock(q.End, nil))
+	}
+	own := s.ownOnly(w)
+	if own {
+		q.Users = []string{strconv.Itoa(w.uid)}
+	}
+	snap, note, err := s.snapshot(q, w.now())
+	if err != nil && note == "" {
+		return failure(w, "status", err)
+	}
+	if own && note == "" {
+		snap.Tenants = append(snap.Tenants, s.neighbours(w.now())...)
+	}
+	s.say(w, note, err)
+	if s.truncate {
+		truncate(&snap, q)
+	}
+	if werr := s.write(w, &snap, q, cols, layout, note != ""); werr != nil {
+		return failure(w, "status", werr)
+	}
+	return s.exit(err)
+}
+
+// say tells where the answer comes from where it is not the daemon.
+func (s *statusFlags) say(w world, note string, err error) {
+	switch {
+	case err != nil:
+		fmt.Fprintf(w.stderr, "gimbal status: %v\ngimbal status: %s\n", err, note)
+	case note != "":
+		fmt.Fprintf(w.stderr, "gimbal status: %s\n", note)
+	}
+}
+
+func (s *statusFlags) exit(err error) int {
+	if err != nil {
+		return exitUnreachable
+	}
+	return exitOK
+}
+
+func (s *statusFlags) write(w world, snap *model.Snapshot, q model.StatusQuery, cols []report.Column, l report.Layout, offline bool) error {
+	sel := report.Selection{Jobs: q.Jobs, Allocations: s.allocations, Strays: len(q.Jobs)+len(q.States) == 0}
+	if s.json {
+		d := report.NewDocument(snap, sel)
+		d.Offline = offline
+		return report.WriteJSON(w.stdout, d)
+	}
+	if snap.Degraded != "" {
+		fmt.Fprintf(w.stderr, "gimbal status: degraded: %s\n", snap.Degraded)
+	}
+	style := report.Style{Location: w.now().Location()}
+	if s.units != "" {
+		style.Unit = s.units[0]
+	}
+	return report.Write(w.stdout, cols, report.Rows(snap, sel, style), l)
+}
+
+// ownOnly tells whether somebody gets his own jobs only, as from sacct: who is
+// not root and asks neither for users nor for jobs.
+func (s *statusFlags) ownOnly(w world) bool {
+	return w.uid != 0 && !s.allUsers && s.users == "" && s.jobs == ""
+}
+
+// query makes the selection, with sacct's default time window.
+func (s *statusFlags) query(w world) (q model.StatusQuery, err error) {
+	q.Names, q.Accounts, q.Partitions = s.names, s.accounts, s.partitions
+	if s.users != "" && !s.allUsers {
+		q.Users = splitOutside(s.users)
+	}
+	if s.jobs != "" {
+		if q.Jobs, err = parseJobs(s.jobs); err != nil {
+			return q, err
+		}
+	}
+	if s.states != "" {
+		if q.States, err = parseStates(s.states); err != nil {
+			return q, err
+		}
+	}
+	q.Start, q.End, err = s.window(w.now())
+	return q, err
+}
+
+func (s *statusFlags) window(now time.Time) (start, end time.Time, err error) {
+	end = now
+	switch {
+	case s.start != "":
+		if start, err = parseWhen(s.start, now); err != nil {
+			return start, end, err
+		}
+		if s.states != "" {
+			end = start
+		}
+	case s.jobs != "":
+	case s.states != "":
+		start = now
+	default:
+		start = time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	}
+	if s.end != "" {
+		if end, err = parseWhen(s.end, now); err != nil {
+			return start, end, err
+		}
+	}
+	if s.states != "" && s.start == "" && s.jobs == "" && start.After(end) {
+		start = end
+	}
+	if end.Before(start) {
+		return start, end, fmt.Errorf("the end %s is before the start %s", report.Clock(end, now.Location()), report.Clock(start, now.Location()))
+	}
+	return start, end, nil
+}
+
+// layout reads how the table is to look.
+func (s *statusFlags) layout(w world) ([]report.Column, report.Layout, error) {
+	format := s.format
+	switch {
+	case format != "":
+	case s.brief:
+		format = report.BriefFormat
+	case s.long:
+		format = "ALL"
+	case w.env("GIMBAL_FORMAT") != "":
+		format = w.env("GIMBAL_FORMAT")
+	default:
+		format = report.DefaultFormat
+	}
+	cols, err := report.ParseFormat(format)
+	l := report.Layout{NoHeader: s.noHeader, Parsable: s.parsable || s.parsable2, Trailing: s.parsable && !s.parsable2, Delimiter: s.delimiter}
+	if err == nil && l.Parsable {
+		err = report.CheckDelimiter(s.delimiter)
+	}
+	if err == nil && s.units != "" && (len(s.units) != 1 || !validUnit(s.units[0])) {
+		err = fmt.Errorf("unit %q is none of K, M, G, T, P", s.units)
+	}
+	return cols, l, err
+}
+
+func validUnit(b byte) bool {
+	switch b {
+	case 'K', 'M', 'G', 'T', 'P':
+		return true
+	}
+	return false
+}
+
+// truncate cuts the times of all tenants to the window, as sacct's -T does.
+func truncate(s *model.Snapshot, q model.StatusQuery) {
+	for i := range s.Tenants {
+		v := &s.Tenants[i]
+		end := v.Start.Add(v.Elapsed)
+		if v.Start.Before(q.Start) && !v.Hidden {
+			v.Start = q.Start
+		}
+		if q.End.Before(end) {
+			end = q.End
+			v.End = q.End
+		}
+		v.Elapsed = max(end.Sub(v.Start), 0)
+	}
+}
+
+// wrongUsage says what is wrong with a command line.
+func wrongUsage(w world, name string, err error) int {
+	fmt.Fprintf(w.stderr, "gimbal %s: %v\nTry 'gimbal %s --help'.\n", name, err, name)
+	return exitUsage
+}
+
+// failure says why a command failed: 3 where the daemon does not answer.
+func failure(w world, name string, err error) int {
+	fmt.Fprintf(w.stderr, "gimbal %s: %v\n", name, err)
+	if errors.Is(err, wire.ErrUnreachable) {
+		return exitUnreachable
+	}
+	return exitFailed
+}
+
+func done(w world, name string, err error) int {
+	if err != nil {
+		return failure(w, name, err)
+	}
+	return exitOK
+}

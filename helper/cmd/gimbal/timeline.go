@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
+)
+
+const timelineUsage = `Usage: gimbal timeline [OPTION]... [JOB]...
+
+Draw who computed when, a line for each job on each GPU: of the last hour, or
+of the whole life of the JOBs.
+
+`
+
+type timelineFlags struct {
+	source
+	start, end, record, title string
+	width                     int
+	ascii, svg, html          bool
+	color                     string
+	help                      bool
+}
+
+func (t *timelineFlags) set() *pflag.FlagSet {
+	f := pflag.NewFlagSet("timeline", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.StringVarP(&t.start, "starttime", "S", "", "from this `time` on, in sacct's forms")
+	f.StringVarP(&t.end, "endtime", "E", "", "up to this `time`")
+	f.StringVar(&t.record, "record", "", "draw what a GPU device recorded in this `file`: lines GPU PID LABEL START END BUSY")
+	f.StringVar(&t.title, "title", "", "`text` above the drawing")
+	f.IntVar(&t.width, "width", 0, "`columns`; 0: those of the terminal")
+	f.BoolVar(&t.ascii, "ascii", false, "plain ASCII signs")
+	f.StringVar(&t.color, "color", "auto", "colours: always, never, auto")
+	f.BoolVar(&t.svg, "svg", false, "as a picture")
+	f.BoolVar(&t.html, "html", false, "as an offline page")
+	t.flags(f)
+	f.BoolVarP(&t.help, "help", "h", false, "this text")
+	return f
+}
+
+func runTimeline(args []string, w world) int {
+	var t timelineFlags
+	f := t.set()
+	err := f.Parse(args)
+	if t.help {
+		fmt.Fprint(w.stdout, timelineUsage, flagHelp(f))
+		return exitOK
+	}
+	if err == nil {
+		err = t.check(f.Args())
+	}
+	var q model.RecordsQuery
+	if err == nil {
+		q, err = t.query(f.Args(), w)
+	}
+	if err != nil {
+		return wrongUsage(w, "timeline", err)
+	}
+	line, err := t.build(q, w)
+	if err != nil {
+		return failure(w, "timeline", err)
+	}
+	if t.title != "" {
+		line.Title = t.title
+	}
+	return done(w, "timeline", t.draw(w.stdout, line, w))
+}
+
+func (t *timelineFlags) check(args []string) error {
+	switch {
+	case t.color != "auto" && t.color != "always" && t.color != "never":
+		return fmt.Errorf("color %q is none of always, never, auto", t.color)
+	case t.width < 0:
+		return fmt.Errorf("a width of %d columns", t.width)
+	case t.record != "" && len(args) > 0:
+		return fmt.Errorf("--record shows everything that the file holds: %q is too much", args[0])
+	case t.svg && t.html:
+		return fmt.Errorf("--svg or --html, not both")
+	}
+	return nil
+}
+
+func (t *timelineFlags) query(args []string, w world) (q model.RecordsQuery, err error) {
+	now := w.now()
+	q.End = now
+	if len(args) > 0 {
+		if q.Jobs, err = parseJobs(strings.Join(args, ",")); err != nil {
+			return q, err
+		}
+	} else {
+		q.Start = now.Add(-time.Hour)
+	}
+	if t.start != "" {
+		if q.Start, err = parseWhen(t.start, now); err != nil {
+			return q, err
+		}
+	}
+	if t.end != "" {
+		if q.End, err = parseWhen(t.end, now); err != nil {
+			return q, err
+		}
+	}
+	if q.End.Before(q.Start) {
+		return q, fmt.Errorf("the end is before the start")
+	}
+	return q, nil
+}
+
+func (t *timelineFlags) build(q model.RecordsQuery, w world) (report.Timeline, error) {
+	if t.record != "" {
+		f, err := os.Open(t.record)
+		if err != nil {
+			return report.Timeline{}, err
+		}
+		defer func() { _ = f.Close() }()
+		line, err := report.FromDevice(f)
+		if err != nil {
+			return line, fmt.Errorf("%s: %w", t.record, err)
+		}
+		return line, nil
+	}
+	start, end := q.Start, q.End
+	q.Start = time.Time{} // what a job did before tells what it does at the start
+	q.StatusQuery.End = end
+	r, err := t.records(q)
+	if err != nil {
+		return report.Timeline{}, err
+	}
+	if start.IsZero() {
+		start, end = lifeOf(r.Tenants, end)
+	}
+	return report.FromRecords(&r, start.In(w.now().Location()), end), nil
+}
+
+// lifeOf is the time from the first start to the last end.
+func lifeOf(all []model.View, now time.Time) (start, end time.Time) {
+	start, end = now, time.Time{}
+	for i := range all {
+		v := &all[i]
+		if v.Start.Before(start) {
+			start = v.Start
+		}
+		last := v.End
+		if last.IsZero() {
+			last = now
+		}
+		if last.After(end) {
+			end = last
+		}
+	}
+	if end.IsZero() {
+		end = now
+	}
+	return start, end
+}
+
+func (t *timelineFlags) draw(out io.Writer, line report.Timeline, w world) error {
+	switch {
+	case t.svg:
+		return report.WriteSVG(out, line)
+	case t.html:
+		return report.WriteHTML(out, line)
+	}
+	return report.WriteText(out, line, t.terminal(out, w))
+}
+
+// terminal finds out what the output can show. What is no terminal gets 80
+// columns without colours, so that a file always looks the same.
+func (t *timelineFlags) terminal(out io.Writer, w world) report.Terminal {
+	term := report.Terminal{Width: 80, Color: t.color == "always", ASCII: t.ascii}
+	if f, ok := out.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+			term.Width = int(size.Col)
+		}
+		if t.color == "auto" && w.env("NO_COLOR") == "" && w.env("TERM") != "dumb" {
+			term.Color = true
+		}
+		term.ASCII = term.ASCII || !utf8Locale(w.env)
+	}
+	if n, err := strconv.Atoi(w.env("COLUMNS")); err == nil && n > 0 {
+		term.Width = n
+	}
+	if t.width > 0 {
+		term.Width = t.width
+	}
+	return term
+}
+
+// utf8Locale tells whether the terminal is said to show UTF-8.
+func utf8Locale(env func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(env(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
