@@ -29,7 +29,7 @@ func fullNode(tb testing.TB, p *policy.Policy) *rig {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	for _, name := range []string{"timeslice", "together", "priority"} {
+	for _, name := range []string{"timeslice", "together", "priority", "throughput"} {
 		b.Run(name, func(b *testing.B) {
 			r := fullNode(b, shipped(b, name))
 			b.ReportAllocs()
@@ -54,7 +54,7 @@ func cpu(b *testing.B) time.Duration {
 
 // TestDecideMakesNoGarbage decides again and again where nothing is to change.
 func TestDecideMakesNoGarbage(t *testing.T) {
-	for _, name := range []string{"timeslice", "together", "priority"} {
+	for _, name := range []string{"timeslice", "together", "priority", "throughput"} {
 		r := fullNode(t, shipped(t, name))
 		for as, _ := r.d.Decide(r.n, r.now); len(as) > 0; as, _ = r.d.Decide(r.n, r.now) {
 			r.run(r.now + 20*time.Millisecond)

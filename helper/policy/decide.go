@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -39,6 +40,8 @@ type Decider struct {
 	index   map[string]int
 	memos   map[model.TenantID]*memo
 	devices map[string]*[]episode // of guards that look at GPUs
+	plans   map[string]*plan
+	planner planner
 	actions []model.Action
 }
 
@@ -46,7 +49,7 @@ type Decider struct {
 func NewDecider(s *Set, o Options) *Decider {
 	d := &Decider{
 		set: s, opts: o,
-		index: map[string]int{}, memos: map[model.TenantID]*memo{}, devices: map[string]*[]episode{},
+		index: map[string]int{}, memos: map[model.TenantID]*memo{}, devices: map[string]*[]episode{}, plans: map[string]*plan{},
 	}
 	d.env.d = d
 	return d
@@ -57,6 +60,7 @@ func NewDecider(s *Set, o Options) *Decider {
 func (d *Decider) SetPolicies(s *Set) {
 	d.set = s
 	clear(d.devices)
+	clear(d.plans)
 	for _, m := range d.memos {
 		m.guards = m.guards[:0]
 	}
@@ -79,9 +83,11 @@ func (d *Decider) Decide(n *model.Node, now time.Duration) (actions []model.Acti
 	for i := range d.views {
 		d.standing(&d.views[i])
 	}
+	d.learnDemand()
 	d.contenders()
 	d.sort()
 	d.walkGuards()
+	d.plan()
 	for _, v := range d.order {
 		d.walk(v)
 	}
@@ -194,7 +200,7 @@ func (d *Decider) adopt(v *view) {
 func (d *Decider) memo(t *model.Tenant) *memo {
 	m := d.memos[t.ID]
 	if m == nil {
-		m = &memo{stretch: d.now, off: d.now}
+		m = &memo{stretch: d.now, off: d.now, demand: math.NaN()}
 		d.memos[t.ID] = m
 	}
 	return m

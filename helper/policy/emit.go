@@ -59,7 +59,7 @@ func (d *Decider) mayGo(v *view) bool {
 			return d.waits(v, g)
 		}
 		for _, o := range g.pack {
-			if o != v && o.computes && o.counts && !o.chosen && !d.pairs(v, o, g) {
+			if o != v && o.computes && o.counts && !o.chosen && !d.beside(v, o, g) {
 				return d.waits(v, g)
 			}
 		}

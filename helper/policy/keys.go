@@ -32,11 +32,12 @@ var keys = []key{
 
 	{Key{"share.together", "whole number", "", "tenants that compute at once on a GPU; without it all that fit"}, setTogether},
 	timeKey("share.quantum", "30s", "how long a choice stands; shorter where limits.max_pause asks for it", func(b *builder) *time.Duration { return &b.p.Share.Quantum }),
-	numberKey("share.tier", "0", "tenants of a higher tier go before all of a lower one", func(b *builder) **Number { return &b.p.Share.Tier }),
-	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first", func(b *builder) **Number { return &b.p.Share.Rank }),
+	numberKey("share.tier", "0", "tenants of a higher tier go before all of a lower one", inOrder, func(b *builder) **Number { return &b.p.Share.Tier }),
+	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first", inOrder, func(b *builder) **Number { return &b.p.Share.Rank }),
 	ruleKey("share.admit", "true", "whether a tenant whose memory fits may start on the GPU", inAdmit, func(b *builder) **Rule { return &b.p.Share.Admit }),
 	textKey("share.admit_reason", "what a tenant is told that admit keeps out; {tenant} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.AdmitReason }),
 	ruleKey("share.pair", "true", "whether a tenant may compute beside one that was chosen before it (mate); asked for each mate on each shared GPU", inPair, func(b *builder) **Rule { return &b.p.Share.Pair }),
+	numberKey("share.value", "", "work that two tenants do together on the GPU, one alone being 1; with together = 2: of those that pair allows, tenants are partnered for which the whole pack does most", inPair, func(b *builder) **Number { return &b.p.Share.Value }),
 	textKey("share.pair_reason", "what a tenant is told that pair keeps from computing; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.PairReason }),
 
 	timeKey("limits.min_run", "30s", "a tenant is not paused so soon after its youngest task was launched", func(b *builder) *time.Duration { return &b.p.Limits.MinRun }),
@@ -107,10 +108,13 @@ func timeKey(path, def, meaning string, to func(*builder) *time.Duration) key {
 	}}
 }
 
-func numberKey(path, def, meaning string, to func(*builder) **Number) key {
-	return key{Key{path, "number expression", `"` + def + `"`, meaning}, func(b *builder, at string, v any) {
-		if s, ok := b.text(at, v); ok {
-			n, err := compileNumber(s, inOrder)
+func numberKey(path, def, meaning string, s scope, to func(*builder) **Number) key {
+	if def != "" {
+		def = `"` + def + `"`
+	}
+	return key{Key{path, "number expression", def, meaning}, func(b *builder, at string, v any) {
+		if src, ok := b.text(at, v); ok {
+			n, err := compileNumber(src, s)
 			b.expression(at, err)
 			*to(b) = n
 		}

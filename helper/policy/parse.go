@@ -213,6 +213,9 @@ func (b *builder) check() {
 	if b.p.Share.Quantum < 10*time.Millisecond {
 		b.fault("share.quantum", "quantum: at least 10ms, so that changing turns does not take all the time")
 	}
+	if b.p.Share.Value != nil && b.p.Share.Together != 2 {
+		b.fault("share.value", "value: plans are made of pairs; it needs together = 2")
+	}
 	l := b.p.Limits
 	if l.MaxPause > 0 && l.Breath > l.MaxPause {
 		b.fault("limits.breath", "breath: at most limits.max_pause, %v", l.MaxPause)

@@ -52,6 +52,7 @@ type Share struct {
 	Rank        *Number       // nil: the least weighted service first
 	Admit       *Rule         // nil: yes
 	Pair        *Rule         // nil: yes
+	Value       *Number       // work of two together, one alone being 1; nil: no plan is made
 	AdmitReason string        // what a tenant is told that Admit keeps out
 	PairReason  string        // what a tenant is told that Pair keeps from running
 }

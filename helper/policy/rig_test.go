@@ -46,10 +46,14 @@ type outcome struct {
 }
 
 func newRig(t testing.TB, p *policy.Policy, gpus ...string) *rig {
+	return newRigWith(t, p, policy.Options{}, gpus...)
+}
+
+func newRigWith(t testing.TB, p *policy.Policy, o policy.Options, gpus ...string) *rig {
 	r := &rig{
 		t: t, n: model.NewNode(), tick: time.Second, latency: 10 * time.Millisecond,
 		actors: map[model.TenantID]*actor{},
-		d:      policy.NewDecider(&policy.Set{Default: p}, policy.Options{}),
+		d:      policy.NewDecider(&policy.Set{Default: p}, o),
 	}
 	for i, size := range gpus {
 		g := model.GPU{UUID: uuid(i), Index: i, Minor: i, Reserved: model.Known(model.Bytes(0))}

@@ -11,7 +11,7 @@ type scope string
 const (
 	inOrder  scope = "share.tier and share.rank"
 	inAdmit  scope = "share.admit"
-	inPair   scope = "share.pair"
+	inPair   scope = "share.pair and share.value"
 	inGuard  scope = "a guard of tenants"
 	inDevice scope = "a guard of GPUs"
 )
@@ -96,7 +96,7 @@ type Place struct {
 func Places() []Place {
 	return []Place{
 		{"share.tier", visible[inOrder]}, {"share.rank", visible[inOrder]},
-		{"share.admit", visible[inAdmit]}, {"share.pair", visible[inPair]},
+		{"share.admit", visible[inAdmit]}, {"share.pair", visible[inPair]}, {"share.value", visible[inPair]},
 		{`guard.when, scope = "tenant"`, visible[inGuard]},
 		{`guard.when, scope = "gpu"`, visible[inDevice]},
 	}

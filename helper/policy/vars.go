@@ -102,6 +102,7 @@ var ofTenant = []accessor{
 	number("tenant.memory_claim", "bytes", "memory that it may count on, on gpu or on the GPU where that is most", memoryClaim),
 	number("tenant.over", "s", "for how long it has used more memory than it declared, 0 if it does not", over),
 	number("tenant.sm", "share", "share of time on the multiprocessors, on gpu or on the GPU where it is highest", smShare),
+	number("tenant.demand", "share", "share of time on the multiprocessors while it computes, best seen alone; unknown until seen", func(_ *env, v *view) float64 { return v.m.demand }),
 	number("tenant.gpus", "1", "GPUs that it was given", func(_ *env, v *view) float64 { return float64(len(v.t.GPUs)) }),
 	number("tenant.processes", "1", "its live processes", func(_ *env, v *view) float64 { return float64(v.t.Procs) }),
 	number("tenant.nodes", "1", "nodes of its job; unknown if not told", func(_ *env, v *view) float64 { return orUnknown(v.t.Reg.NNodes) }),

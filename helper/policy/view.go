@@ -27,6 +27,8 @@ type view struct {
 	rank     float64
 	quantum  time.Duration
 
+	planned   bool  // it is in the plan of its GPU
+	partner   *view // with whom, nil: with nobody
 	chosen    bool
 	deserved  bool // starved, and its turn anyway
 	admitting bool // its claim is being admitted by this decision
@@ -83,6 +85,8 @@ type memo struct {
 	stretch time.Duration // since when it runs without a stop
 	off     time.Duration // since when it has no process on a GPU
 	guards  []episode     // by number of the guard
+	demand  float64       // share of time on the multiprocessors while it computes; NaN: not seen yet
+	read    time.Duration // the reading of the driver that demand was last learnt from
 }
 
 // episode is how long, and with what effect, a guard's condition has held.

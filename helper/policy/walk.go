@@ -44,7 +44,7 @@ func (d *Decider) mayRun(v *view) (verdict, bool) {
 			return verdict{code: othersTurn, gpu: g, other: g.turnTaker()}, false
 		}
 		for _, o := range g.chosen {
-			if o.noticed() && !d.pairs(v, o, g) {
+			if o.noticed() && !d.beside(v, o, g) {
 				return verdict{code: noPair, gpu: g, other: o}, false
 			}
 		}
@@ -70,6 +70,15 @@ func (d *Decider) mayStart(v *view) (verdict, bool) {
 		}
 	}
 	return verdict{}, true
+}
+
+// beside tells whether v may compute beside o, chosen before it: what the plan
+// says where both are in it, else the pair rule.
+func (d *Decider) beside(v, o *view, g *gpuView) bool {
+	if v.planned && o.planned {
+		return v.partner == o
+	}
+	return d.pairs(v, o, g)
 }
 
 // pairs asks the pair rule whether v may compute beside o, chosen before it.

@@ -1,0 +1,92 @@
+package policy_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/policy"
+)
+
+// speeds of four tenants beside each other, over their speed alone: 1 and 2
+// go well together, and so do 3 and 4; 1 and 3 go best, but leave 2 and 4,
+// which do not go together at all.
+var speeds = map[[2]int]float64{
+	{1, 2}: 0.8, {2, 1}: 0.7, {3, 4}: 0.75, {4, 3}: 0.7, {1, 3}: 0.85, {3, 1}: 0.8,
+	{2, 4}: 0.4, {4, 2}: 0.4, {1, 4}: 0.5, {4, 1}: 0.5, {2, 3}: 0.5, {3, 2}: 0.5,
+}
+
+func speedOf(a, b *model.Tenant) float64 {
+	return speeds[[2]int{int(a.Reg.JobID), int(b.Reg.JobID)}]
+}
+
+// TestThroughputPartnersThePack: with known speeds the pack does within 3 % of
+// the most that it can do when everybody gets the same time: 1 with 2, 3 with
+// 4, (1.5+1.45)/2 of what one does alone.
+func TestThroughputPartnersThePack(t *testing.T) {
+	r := newRigWith(t, shipped(t, "throughput"), policy.Options{Speed: speedOf}, "80GiB")
+	for id := 1; id <= 4; id++ {
+		r.register(fmt.Sprint(id), []string{"mem=10GiB", "start=0s"})
+		r.decide()
+	}
+	r.run(2 * time.Minute) // past the launches
+	work, from, last := 0.0, r.now, r.now
+	var running []*model.Tenant
+	r.seen = func(r *rig, _ []model.Action) {
+		work += doneBy(running) * (r.now - last).Seconds()
+		last, running = r.now, running[:0]
+		for _, tenant := range r.n.Tenants {
+			if tenant.State == model.Running {
+				running = append(running, tenant)
+			}
+		}
+	}
+	r.run(from + 20*time.Minute)
+	rate, best := work/(last-from).Seconds(), (1.5+1.45)/2
+	if rate < 0.97*best {
+		t.Errorf("does %.3f of what one does alone, the best is %.3f", rate, best)
+	}
+	least, most := math.Inf(1), 0.0
+	for _, tenant := range r.n.Tenants {
+		least, most = min(least, tenant.Service), max(most, tenant.Service)
+	}
+	if most-least > 100 {
+		t.Errorf("service between %.0f s and %.0f s", least, most)
+	}
+}
+
+func doneBy(running []*model.Tenant) float64 {
+	switch len(running) {
+	case 0:
+		return 0
+	case 1:
+		return 1
+	case 2:
+		return speedOf(running[0], running[1]) + speedOf(running[1], running[0])
+	}
+	return math.NaN()
+}
+
+// TestThroughputStopsSharingThatDoesNotPay: two that harm each other take
+// turns.
+func TestThroughputStopsSharingThatDoesNotPay(t *testing.T) {
+	slow := func(a, b *model.Tenant) float64 { return 0.45 }
+	r := newRigWith(t, shipped(t, "throughput"), policy.Options{Speed: slow}, "80GiB")
+	for id := 1; id <= 2; id++ {
+		r.register(fmt.Sprint(id), []string{"mem=10GiB"})
+		r.decide()
+	}
+	r.seen = func(r *rig, _ []model.Action) {
+		if doing := r.n.Tenants[0].State.Computes() && r.n.Tenants[1].State.Computes(); doing {
+			t.Errorf("%v: both compute", r.now)
+		}
+	}
+	r.run(5 * time.Minute)
+	for _, tenant := range r.n.Tenants {
+		if tenant.Tally.Attained < time.Minute {
+			t.Errorf("%s computed for %v", tenant.ID, tenant.Tally.Attained)
+		}
+	}
+}
