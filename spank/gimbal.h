@@ -61,8 +61,11 @@ void option_set(enum option_id id, const char *canonical);
 /* Whether the command line itself carries the option, not the environment. */
 bool option_is_own(enum option_id id);
 
-/* Notes that Slurm will first call back with a value out of the environment. */
-void option_expect_inherited(enum option_id id);
+/*
+ * Notes that Slurm will first call back with a value out of the environment,
+ * which is kept by reference.
+ */
+void option_expect_inherited(enum option_id id, const char *value);
 
 /* Whether the options ask for packing: a policy or "1", not "off". */
 bool options_packed(void);
@@ -98,6 +101,20 @@ void plugstack_parse(struct plugstack *out, int ac, char **av, void (*complain)(
 bool plugstack_loaded_twice(void);
 
 /* ---- submit.c ---- */
+
+/*
+ * What srun tells of its own step in passing, gone again before the tasks
+ * start: that its command line carries --gimbal-pack, and the jobs of the het
+ * job that it runs in, as a list.
+ */
+#define GIMBAL_OWN_VAR "SLURM_SPANK_GIMBAL_OWN"
+#define GIMBAL_HET_VAR "SLURM_SPANK_GIMBAL_HET"
+
+/* As many components as Slurm allows. */
+#define HET_COMPONENTS 128
+
+/* Whether this srun runs in a het job, so that Slurm parses options repeatedly. */
+bool in_het_job(void);
 
 void submit_init(spank_t sp);
 void submit_post_opt(spank_t sp);

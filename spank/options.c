@@ -43,7 +43,9 @@ const struct option_spec option_specs[OPT_COUNT] = {
 };
 
 static struct {
-	bool set, own, inherited_first;
+	bool set, own;
+	bool inherited_first;  /* the next call is for what the environment holds */
+	const char *inherited; /* and that is this */
 	char value[OPTION_SIZE];
 } state[OPT_COUNT];
 
@@ -63,9 +65,10 @@ bool option_is_own(enum option_id id)
 	return state[id].own;
 }
 
-void option_expect_inherited(enum option_id id)
+void option_expect_inherited(enum option_id id, const char *value)
 {
 	state[id].inherited_first = true;
+	state[id].inherited = value;
 }
 
 bool options_packed(void)
@@ -86,17 +89,29 @@ static int take_remote(enum option_id id, const char *value)
 }
 
 /*
- * At submission Slurm calls first with what the environment holds, if it holds
- * the option, then once for each time that the command line does.
+ * Whether a call at submission is for the value in the environment. Slurm
+ * makes it before it looks at the command line, and in a het job once more for
+ * each component; there only a value of its own tells the command line apart.
  */
+static bool is_inherited(enum option_id id, const char *value)
+{
+	bool first = state[id].inherited_first;
+
+	state[id].inherited_first = false;
+	if (first)
+		return true;
+	return state[id].inherited && in_het_job() && strcmp(value ? value : "", state[id].inherited) == 0;
+}
+
 static int take_local(enum option_id id, const char *value)
 {
 	const struct option_spec *spec = &option_specs[id];
-	bool inherited = state[id].inherited_first;
+	bool inherited = is_inherited(id, value);
 	char canonical[OPTION_SIZE];
 
-	state[id].inherited_first = false;
 	if (spec->check(value, canonical)) {
+		if (inherited && state[id].own)
+			return 0; /* what the command line said stands */
 		option_set(id, canonical);
 		state[id].own |= !inherited;
 		return 0;

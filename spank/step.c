@@ -11,8 +11,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define OWN "SLURM_SPANK_GIMBAL_OWN"
-
 /* Slurm's step that only holds the job's cgroup: it has no task of the user. */
 #define EXTERN_STEP 0xfffffffcu
 
@@ -61,6 +59,43 @@ static uint32_t item_u32(spank_t sp, spank_item_t item, uint32_t otherwise)
 	return spank_get_item(sp, item, &value) == ESPANK_SUCCESS ? value : otherwise;
 }
 
+/* Component i of the het job by what srun, Slurm or older Slurms call it, or 0. */
+static uint32_t het_component(spank_t sp, const char *list, int i)
+{
+	static const char *const words[] = { "HET", "PACK" };
+	char name[48];
+
+	for (size_t n = 0; n < sizeof words / sizeof words[0]; n++) {
+		snprintf(name, sizeof name, "SLURM_JOB_ID_%s_GROUP_%d", words[n], i);
+		int64_t id = job_env_number(sp, name, 0);
+		if (id > 0)
+			return (uint32_t)id;
+	}
+	for (; i > 0 && list; i--)
+		list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL;
+	return list ? (uint32_t)strtoul(list, NULL, 10) : 0;
+}
+
+/* Which component of which het job the step's job is, if it is one. */
+static void gather_het(spank_t sp, struct gimbal_core_request *r)
+{
+	char list[VALUE_MOST + 1];
+
+	job_env(sp, GIMBAL_HET_VAR, list, sizeof list);
+	r->het_job = 0;
+	r->het_offset = GIMBAL_NO_VAL;
+	for (int i = 0; i < HET_COMPONENTS; i++) {
+		uint32_t id = het_component(sp, list, i);
+		if (id == 0)
+			return;
+		if (id == r->job) {
+			r->het_job = het_component(sp, list, 0);
+			r->het_offset = (uint32_t)i;
+			return;
+		}
+	}
+}
+
 static void gather_numbers(spank_t sp, struct gimbal_core_request *r)
 {
 	uid_t uid;
@@ -70,8 +105,7 @@ static void gather_numbers(spank_t sp, struct gimbal_core_request *r)
 	r->gid = spank_get_item(sp, S_JOB_GID, &gid) == ESPANK_SUCCESS ? gid : GIMBAL_NO_VAL;
 	r->array_task = item_u32(sp, S_JOB_ARRAY_TASK_ID, GIMBAL_NO_VAL);
 	r->array_job = r->array_task == GIMBAL_NO_VAL ? 0 : item_u32(sp, S_JOB_ARRAY_ID, 0);
-	r->het_job = (uint32_t)job_env_number(sp, "SLURM_HET_JOB_ID", 0);
-	r->het_offset = (uint32_t)job_env_number(sp, "SLURM_HET_JOB_OFFSET", GIMBAL_NO_VAL);
+	gather_het(sp, r);
 	r->tasks = item_u32(sp, S_JOB_LOCAL_TASK_COUNT, 0);
 	r->nnodes = (uint32_t)job_env_number(sp, "SLURM_JOB_NUM_NODES", 0);
 	if (r->nnodes == 0)
@@ -120,7 +154,7 @@ static void gather(spank_t sp, struct gimbal_core_request *r, const struct plugs
 	r->weight = step.options[OPT_WEIGHT];
 	r->deadline = step.options[OPT_DEADLINE];
 	r->signal = step.options[OPT_SIGNAL];
-	r->own = strcmp(job_env(sp, OWN, text, sizeof text), "1") == 0;
+	r->own = strcmp(job_env(sp, GIMBAL_OWN_VAR, text, sizeof text), "1") == 0;
 	r->pty = *job_env(sp, "SLURM_PTY_PORT", text, sizeof text) != '\0';
 }
 
@@ -194,7 +228,8 @@ void step_post_opt(spank_t sp, const struct plugstack *args)
 		return;
 	step.packed = true;
 	gather(sp, r, args);
-	spank_unsetenv(sp, OWN);
+	spank_unsetenv(sp, GIMBAL_OWN_VAR);
+	spank_unsetenv(sp, GIMBAL_HET_VAR);
 	prepare(sp, args->core);
 }
 

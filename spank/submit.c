@@ -5,11 +5,9 @@
  */
 #include "gimbal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Set by srun for its own step when its command line carries --gimbal-pack. */
-#define OWN "SLURM_SPANK_GIMBAL_OWN"
 
 /* Offers one variable's value as an inherited option. */
 static void take_variable(const struct option_spec *spec)
@@ -30,13 +28,19 @@ static void take_variable(const struct option_spec *spec)
 		setenv(spec->carrier, canonical, 0);
 }
 
+bool in_het_job(void)
+{
+	return getenv("SLURM_HET_SIZE") != NULL;
+}
+
 void submit_init(spank_t sp)
 {
 	(void)sp;
 	for (int id = 0; id < OPT_COUNT; id++) {
+		const char *carried;
 		take_variable(&option_specs[id]);
-		if (getenv(option_specs[id].carrier))
-			option_expect_inherited((enum option_id)id);
+		if ((carried = getenv(option_specs[id].carrier)))
+			option_expect_inherited((enum option_id)id, carried);
 	}
 }
 
@@ -69,10 +73,34 @@ static void warn_without_pack(void)
  */
 static void mark_own(void)
 {
-	if (spank_context() == S_CTX_LOCAL && option_is_own(OPT_PACK) && getenv("SLURM_JOB_ID"))
-		setenv(OWN, "1", 1);
+	bool in_job = getenv("SLURM_JOB_ID") || in_het_job();
+
+	if (spank_context() == S_CTX_LOCAL && option_is_own(OPT_PACK) && in_job)
+		setenv(GIMBAL_OWN_VAR, "1", 1);
 	else
-		unsetenv(OWN);
+		unsetenv(GIMBAL_OWN_VAR);
+}
+
+/*
+ * Inside a het allocation srun does not pass on which jobs it is made of: lists
+ * them, in the order of the components.
+ */
+static void list_het_jobs(void)
+{
+	char name[48], list[HET_COMPONENTS * 12] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < HET_COMPONENTS; i++) {
+		snprintf(name, sizeof name, "SLURM_JOB_ID_HET_GROUP_%d", i);
+		const char *id = getenv(name);
+		if (!id || strlen(id) > 10)
+			break;
+		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? "," : "", id);
+	}
+	if (used)
+		setenv(GIMBAL_HET_VAR, list, 1);
+	else
+		unsetenv(GIMBAL_HET_VAR);
 }
 
 void submit_post_opt(spank_t sp)
@@ -80,6 +108,8 @@ void submit_post_opt(spank_t sp)
 	for (int id = 0; id < OPT_COUNT; id++)
 		send_option(sp, (enum option_id)id);
 	mark_own();
+	if (options_packed())
+		list_het_jobs();
 	/* What an enclosing job was told of itself says nothing of this one. */
 	unsetenv("GIMBAL_ACTIVE");
 	if (options_packed()) {
