@@ -115,8 +115,8 @@ func TestDaemonDies(t *testing.T) {
 			} else if !s.alive() {
 				s.StartDaemon()
 			}
-			if got := s.State(fmt.Sprint(paused)); got == "" {
-				t.Errorf("the daemon does not know job %d any more:\n%s", paused, s.Gimbal("status").Stdout)
+			if got := s.State(paused); got == "" {
+				t.Errorf("the daemon does not know job %d any more:\n%s", paused, tail(s.Log(), 20))
 			}
 			for _, j := range []int{paused, other} {
 				wantState(t, s.WaitDone(t, j, 120*time.Second), "COMPLETED")

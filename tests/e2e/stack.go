@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
 	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
@@ -45,7 +48,7 @@ type Stack struct {
 func Start(t *testing.T, o Options) *Stack {
 	t.Helper()
 	slurmtest.Need(t)
-	for _, f := range []string{"gimbald", "gimbal", "gimbal.so", "gimbal_core.so"} {
+	for _, f := range []string{"gimbald", "gimbal.so", "gimbal_core.so"} {
 		if _, err := os.Stat(Built(f)); err != nil {
 			t.Fatalf("build/%s is missing: run make", f)
 		}
@@ -156,7 +159,7 @@ func (s *Stack) StartDaemon() {
 	go func() { _ = cmd.Wait(); close(done) }()
 	s.cmd, s.done = cmd, done
 	s.t.Cleanup(func() { stop(cmd, done) })
-	Eventually(s.t, 15*time.Second, "gimbald answers", func() bool { return s.Gimbal("status", "--daemon").Exit == 0 })
+	Eventually(s.t, 15*time.Second, "gimbald answers", func() bool { return s.Status(model.StatusQuery{Start: time.Now()}) != nil })
 }
 
 // stop ends a daemon kindly, then unkindly.
@@ -216,24 +219,52 @@ func (s *Stack) Gimbal(args ...string) slurmtest.Result {
 	return r
 }
 
-// State is what status says of a job's own row, "" if there is none.
-func (s *Stack) State(job string) string {
-	r := s.Gimbal("status", "-n", "-P", "-X", "-o", "JobID,State", "-j", job)
-	for line := range strings.Lines(r.Stdout) {
-		id, state, _ := strings.Cut(strings.TrimSpace(line), "|")
-		if id == job {
-			return state
+// Status asks the daemon for what it knows, nil if it does not answer.
+func (s *Stack) Status(q model.StatusQuery) *model.StatusReply {
+	c, err := wire.Dial(s.Socket(), time.Second)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var reply model.StatusReply
+	if err := c.Call(ctx, wire.OpStatus, q, &reply); err != nil {
+		return nil
+	}
+	return &reply
+}
+
+// Tenant is a live tenant by its name as status shows it, nil if there is none.
+func (s *Stack) Tenant(name string) *model.View {
+	reply := s.Status(model.StatusQuery{Start: time.Now()})
+	if reply == nil {
+		return nil
+	}
+	for i := range reply.Tenants {
+		if reply.Tenants[i].Name() == name {
+			return &reply.Tenants[i]
 		}
+	}
+	return nil
+}
+
+// State is what status calls the state of a live job's own tenant, "" if there
+// is none.
+func (s *Stack) State(job int) string {
+	if v := s.Tenant(fmt.Sprint(job)); v != nil {
+		return v.Word()
 	}
 	return ""
 }
 
-// WaitState waits until status shows the job in one of the states.
+// WaitTenant waits until status shows the job in one of the states.
 func (s *Stack) WaitTenant(job int, limit time.Duration, states ...string) {
 	s.t.Helper()
 	var last string
-	Eventually(s.t, limit, fmt.Sprintf("job %d is %s", job, strings.Join(states, " or ")), func() bool {
-		last = s.State(fmt.Sprint(job))
+	what := fmt.Sprintf("job %d is %s", job, strings.Join(states, " or "))
+	Eventually(s.t, limit, what, func() bool {
+		last = s.State(job)
 		for _, want := range states {
 			if last == want {
 				return true
