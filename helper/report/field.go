@@ -49,7 +49,7 @@ func idFields() []Field {
 		{"NNodes", 8, false, true, "nodes of the job", reg(func(r *model.Registration) string { return count(int(r.NNodes)) })},
 		{"Restarts", 8, false, true, "how often the job was requeued before", reg(func(r *model.Registration) string { return strconv.Itoa(int(r.Restart)) })},
 		{"NTasks", 8, false, true, "tasks on this node", (*Row).tasks},
-		{"Tenant", 12, true, true, "Gimbal's own name of this run of the job", func(r *Row) string { return string(r.View.ID) }},
+		{"Tenant", 12, true, true, "Gimbal's own name of this run of the job", func(r *Row) string { return known(r, string(r.View.ID)) }},
 	}
 }
 
@@ -178,6 +178,8 @@ func (r *Row) name() string {
 
 func (r *Row) user() string {
 	switch {
+	case r.Stray != nil && r.Stray.Kind == "ghost":
+		return "" // its process is not there to be asked
 	case r.Stray != nil:
 		return "uid=" + r.uid()
 	case r.Step != nil:
@@ -234,7 +236,7 @@ func (r *Row) elapsed() time.Duration {
 	case !r.Wall.End.IsZero():
 		return r.Wall.End.Sub(r.Wall.Start)
 	}
-	return r.View.Start.Add(r.View.Elapsed).Sub(r.Wall.Start)
+	return max(r.View.Start.Add(r.View.Elapsed).Sub(r.Wall.Start), 0)
 }
 
 func (r *Row) idle() string {
@@ -294,6 +296,9 @@ func (r *Row) reqMemory() string {
 func (r *Row) maxMemory() string {
 	if r.Stray != nil {
 		return r.size(r.Stray.Memory)
+	}
+	if r.View.Hidden {
+		return r.memory()
 	}
 	if r.Step != nil {
 		return ""

@@ -93,20 +93,40 @@ func svgAxis(b *strings.Builder, t Timeline, bottom int) (y int) {
 func svgTrack(b *strings.Builder, t Timeline, tr Track, y int) {
 	label := trackLabel(tr)
 	fmt.Fprintf(b, `<g><title>%s</title><text x="16" y="%d">%s</text>`, escapeXML(label), y+svgBar-2, escapeXML(strings.TrimRight(fit(label, 25, true), " ")))
-	cells := tr.bins(t.Length, svgCells)
+	for a, d := range svgPaths(tr.bins(t.Length, svgCells), y) {
+		if d != "" {
+			fmt.Fprintf(b, `<path class="a%d" d="%s"/>`, a, d)
+		}
+	}
+	fmt.Fprintf(b, `<text class="soft" x="%d" y="%d" text-anchor="end">%.0f%%</text></g>`+"\n", svgWidth-4, y+svgBar-2, 100*share(tr.Total(Computing), t.Length))
+}
+
+// svgPaths draws the cells as one path for each activity. The height of a cell
+// is the share of its time in which it computed; what is beside computing fills
+// the whole height.
+func svgPaths(cells []cell, y int) [numActivities]string {
+	var paths [numActivities]strings.Builder
+	const width = float64(svgPlot) / svgCells
 	for i := 0; i < len(cells); {
 		k := i
 		for k < len(cells) && cells[k] == cells[i] {
 			k++
 		}
-		if cells[i] != Absent {
-			from, _ := binEdges(i, svgCells, t.Length)
-			to, _ := binEdges(k, svgCells, t.Length)
-			fmt.Fprintf(b, `<rect class="a%d" x="%.1f" y="%d" width="%.1f" height="%d"/>`, cells[i], svgX(t, from), y, svgX(t, to)-svgX(t, from), svgBar)
+		if c := cells[i]; c.what != Absent {
+			h := float64(svgBar)
+			if c.what == Computing {
+				h = h * float64(c.level) / 8
+			}
+			w := width * float64(k-i)
+			fmt.Fprintf(&paths[c.what], "M%.1f %gh%.1fv%gh-%.1fz", svgLabel+width*float64(i), float64(y+svgBar)-h, w, h, w)
 		}
 		i = k
 	}
-	fmt.Fprintf(b, `<text class="soft" x="%d" y="%d" text-anchor="end">%.0f%%</text></g>`+"\n", svgWidth-4, y+svgBar-2, 100*share(tr.Total(Computing), t.Length))
+	var out [numActivities]string
+	for a := range paths {
+		out[a] = paths[a].String()
+	}
+	return out
 }
 
 func svgLegendRow(b *strings.Builder, y int) {

@@ -96,16 +96,23 @@ func labelWidth(t Timeline, most int) int {
 	return min(w, max(most, 8))
 }
 
-// bins cuts a track's time into n columns and tells what took most of each.
-// A column in which anything was done at all is not left empty.
-func (t Track) bins(length time.Duration, n int) []Activity {
+// cell is one column of a drawing: what took most of its time, and for
+// Computing the share of the time in eighths.
+type cell struct {
+	what  Activity
+	level int
+}
+
+// bins cuts a track's time into n columns. One in which anything was done at
+// all is not left empty, and who computed for a sixteenth of the time or more
+// is shown to compute.
+func (t Track) bins(length time.Duration, n int) []cell {
 	if length <= 0 {
-		return make([]Activity, n)
+		return make([]cell, n)
 	}
 	times := make([][numActivities]time.Duration, n)
 	for _, s := range t.Stretches {
-		first := int(int64(s.From) * int64(n) / int64(length))
-		for i := first; i < n; i++ {
+		for i := int(share(s.From, length) * float64(n)); i < n; i++ {
 			from, to := binEdges(i, n, length)
 			if from >= s.To {
 				break
@@ -115,16 +122,26 @@ func (t Track) bins(length time.Duration, n int) []Activity {
 			}
 		}
 	}
-	out := make([]Activity, n)
+	out := make([]cell, n)
 	for i := range times {
-		most := time.Duration(0)
-		for a := Absent + 1; a < numActivities; a++ {
-			if times[i][a] > 0 && times[i][a] >= most {
-				out[i], most = a, times[i][a]
-			}
-		}
+		out[i] = cellOf(times[i], length/time.Duration(n))
 	}
 	return out
+}
+
+func cellOf(times [numActivities]time.Duration, width time.Duration) cell {
+	var c cell
+	most := time.Duration(0)
+	for a := Absent + 1; a < Computing; a++ {
+		if times[a] > most {
+			c.what, most = a, times[a]
+		}
+	}
+	if t := times[Computing]; t > 0 && (t >= width/16 || most == 0) {
+		c.what = Computing
+		c.level = min(max(int(8*share(t, width)+0.5), 1), 8)
+	}
+	return c
 }
 
 func (s Stretch) share() float64 {
@@ -139,23 +156,34 @@ func binEdges(i, n int, length time.Duration) (from, to time.Duration) {
 	return time.Duration(float64(i) * step), time.Duration(float64(i+1) * step)
 }
 
-func writeBins(b *strings.Builder, bins []Activity, term Terminal) {
-	for i := 0; i < len(bins); {
+func writeBins(b *strings.Builder, cells []cell, term Terminal) {
+	for i := 0; i < len(cells); {
 		k := i
-		for k < len(bins) && bins[k] == bins[i] {
+		for k < len(cells) && cells[k] == cells[i] {
 			k++
 		}
-		l := bins[i].look()
-		text := strings.Repeat(l.rich, k-i)
-		if term.ASCII {
-			text = strings.Repeat(l.plain, k-i)
-		}
-		if term.Color && l.color != "" {
-			text = "\x1b[" + l.color + "m" + text + "\x1b[0m"
+		text := strings.Repeat(cells[i].sign(term), k-i)
+		if c := cells[i].what.look().color; term.Color && c != "" {
+			text = "\x1b[" + c + "m" + text + "\x1b[0m"
 		}
 		b.WriteString(text)
 		i = k
 	}
+}
+
+// sign is the cell's character. Who computed for a part of the time only gets
+// a lower block, or a plus sign.
+func (c cell) sign(term Terminal) string {
+	l := c.what.look()
+	switch {
+	case !term.ASCII && c.what == Computing:
+		return string([]rune("▁▂▃▄▅▆▇█")[c.level-1])
+	case !term.ASCII:
+		return l.rich
+	case c.what == Computing && c.level < 6:
+		return "+"
+	}
+	return l.plain
 }
 
 // axis writes the times at the start, the middle and the end.
@@ -195,7 +223,7 @@ func legend(t Timeline, term Terminal) string {
 			continue
 		}
 		var b strings.Builder
-		writeBins(&b, []Activity{a}, term)
+		writeBins(&b, []cell{{a, 8}}, term)
 		parts = append(parts, b.String()+" "+a.String())
 	}
 	return strings.Join(parts, "   ") + "   % of the time computing\n"
