@@ -13,6 +13,12 @@ static struct plugstack args;
 /* A second copy in the same process, or one whose init was never called. */
 static bool inert = true;
 
+/*
+ * Two lines with the same path are one copy whose hooks are all called twice:
+ * the second call of each finds nothing left to do.
+ */
+static bool initialised;
+
 static void complain_in_log(const char *arg)
 {
 	slurm_error("gimbal: plugstack argument %s is not understood, ignored", arg);
@@ -22,6 +28,9 @@ int slurm_spank_init(spank_t sp, int ac, char *argv[])
 {
 	spank_context_t context = spank_context();
 
+	if (initialised)
+		return ESPANK_SUCCESS;
+	initialised = true;
 	inert = context == S_CTX_ERROR || plugstack_loaded_twice();
 	if (inert)
 		return ESPANK_SUCCESS;

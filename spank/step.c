@@ -21,7 +21,8 @@
 enum text { TEXT_GPUS, TEXT_VISIBLE, TEXT_USER, TEXT_ACCOUNT, TEXT_PARTITION, TEXT_JOB_NAME, TEXT_COUNT };
 
 static struct {
-	bool packed;
+	bool begun, packed;
+	pid_t registered, exited; /* the last task that was told of */
 	struct gimbal_core_request request;
 	char text[TEXT_COUNT][VALUE_MOST + 1];
 	char options[OPT_COUNT][OPTION_SIZE];
@@ -216,6 +217,9 @@ void step_post_opt(spank_t sp, const struct plugstack *args)
 {
 	struct gimbal_core_request *r = &step.request;
 
+	if (step.begun)
+		return;
+	step.begun = true;
 	take_options(sp);
 	if (!options_packed()) {
 		if (option_value(OPT_PACK)) /* off inside a packed job */
@@ -265,16 +269,19 @@ void step_task_post_fork(spank_t sp)
 {
 	struct gimbal_core_request r;
 
-	if (task_request(sp, &r))
-		tell(CORE_REGISTER, &r);
+	if (!task_request(sp, &r) || r.pid == step.registered)
+		return;
+	step.registered = r.pid;
+	tell(CORE_REGISTER, &r);
 }
 
 void step_task_exit(spank_t sp)
 {
 	struct gimbal_core_request r;
 
-	if (!task_request(sp, &r))
+	if (!task_request(sp, &r) || r.pid == step.exited)
 		return;
+	step.exited = r.pid;
 	if (spank_get_item(sp, S_TASK_EXIT_STATUS, &r.status) != ESPANK_SUCCESS)
 		r.status = 0;
 	tell(CORE_TASK_EXIT, &r);
