@@ -123,5 +123,5 @@ func (d *Decider) tooLong(v *view) bool {
 		return false
 	}
 	return l.MaxPassed > 0 && v.t.PassedOver >= l.MaxPassed ||
-		l.Patience > 0 && d.now-v.t.Registered >= l.Patience
+		l.Patience > 0 && d.now-v.waitsSince() >= l.Patience
 }

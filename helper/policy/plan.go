@@ -20,6 +20,7 @@ const (
 type plan struct {
 	members []*memo
 	partner []int // by number of the member, itself where it has none
+	worth   []float64
 }
 
 // planner finds plans. It keeps its buffers.
@@ -61,8 +62,8 @@ func (d *Decider) planGPU(g *gpuView) {
 		old = &plan{}
 		d.plans[g.uuid] = old
 	}
-	p.find()
-	if !old.of(p.members) || p.work(p.partner) > planGain*p.work(old.partner) {
+	if !old.of(p.members) || old.moved(p.worth) {
+		p.find()
 		old.keep(p)
 	}
 	for i, v := range p.members {
@@ -78,15 +79,25 @@ func (d *Decider) weigh(g *gpuView) {
 	p, n := &d.planner, len(d.planner.members)
 	p.worth = slices.Grow(p.worth[:0], n*n)[:n*n]
 	for i, a := range p.members {
+		p.worth[i*n+i] = 1
 		for j, b := range p.members[:i] {
-			w := math.NaN()
-			if d.pairs(a, b, g) && d.pairs(b, a, g) {
-				d.env.t, d.env.mate, d.env.g = a, b, g
-				w = g.p.Share.Value.eval(&d.env)
-			}
+			w := d.worth(a, b, g)
 			p.worth[i*n+j], p.worth[j*n+i] = w, w
 		}
 	}
+}
+
+// worth is what two do together, NaN where they may not.
+func (d *Decider) worth(a, b *view, g *gpuView) float64 {
+	if g.p.Share.Pair != nil && !(d.pairs(a, b, g) && d.pairs(b, a, g)) {
+		return math.NaN()
+	}
+	d.env.t, d.env.mate, d.env.g = a, b, g
+	w := g.p.Share.Value.eval(&d.env)
+	if g.p.Share.Pair == nil && w <= 1 {
+		return math.NaN()
+	}
+	return w
 }
 
 // of tells whether the plan is one of these members.
@@ -94,7 +105,20 @@ func (pl *plan) of(members []*view) bool {
 	return slices.EqualFunc(pl.members, members, func(m *memo, v *view) bool { return m == v.m })
 }
 
+// moved tells whether a worth is no more what it was when the plan was made.
+func (pl *plan) moved(worth []float64) bool {
+	return !slices.EqualFunc(pl.worth, worth, func(a, b float64) bool {
+		return math.Abs(a-b) <= (planGain-1)*math.Abs(a) || math.IsNaN(a) && math.IsNaN(b)
+	})
+}
+
+// keep takes the planner's plan, unless the one that stands, of the same
+// members, does nearly as much.
 func (pl *plan) keep(p *planner) {
+	pl.worth = append(pl.worth[:0], p.worth...)
+	if pl.of(p.members) && p.work(p.partner) <= planGain*p.work(pl.partner) {
+		return
+	}
 	pl.members = pl.members[:0]
 	for _, v := range p.members {
 		pl.members = append(pl.members, v.m)

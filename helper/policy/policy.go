@@ -51,7 +51,7 @@ type Share struct {
 	Tier        *Number       // nil: 0
 	Rank        *Number       // nil: the least weighted service first
 	Admit       *Rule         // nil: yes
-	Pair        *Rule         // nil: yes
+	Pair        *Rule         // nil: yes, or Value > 1 where there is one
 	Value       *Number       // work of two together, one alone being 1; nil: no plan is made
 	AdmitReason string        // what a tenant is told that Admit keeps out
 	PairReason  string        // what a tenant is told that Pair keeps from running
@@ -62,6 +62,7 @@ type Limits struct {
 	MinRun      time.Duration // not paused so soon after its youngest task was launched
 	MaxPause    time.Duration // longest pause while its mates can be paused; 0: none
 	MaxHold     time.Duration // after which a held tenant that fits goes before any turn; 0: none
+	MaxSwap     time.Duration // the same for a swapped tenant; 0: none
 	Patience    time.Duration // waiting after which nobody is admitted before it; 0: none
 	MaxPassed   int           // later ones admitted before it, after which nobody is; 0: none
 	LaunchGrace time.Duration // in which a tenant that was let go may reach its GPU

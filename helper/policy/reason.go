@@ -138,8 +138,11 @@ func (d *Decider) turnWords(v *view) string {
 }
 
 func (d *Decider) starvedWords(v *view) string {
-	if v.t.State == model.Held || v.t.State == model.New {
-		return fmt.Sprintf("held for %s, limit %s", short(d.now-v.t.Since), short(v.p.Limits.MaxHold))
+	switch v.t.State {
+	case model.Held:
+		return fmt.Sprintf("was held for max_hold, %s", short(v.p.Limits.MaxHold))
+	case model.Swapped:
+		return fmt.Sprintf("was swapped for max_swap, %s", short(v.p.Limits.MaxSwap))
 	}
 	return fmt.Sprintf("was paused for max_pause, %s: runs at least %s", short(v.p.Limits.MaxPause), short(v.p.Limits.Breath))
 }

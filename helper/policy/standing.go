@@ -152,6 +152,8 @@ func (d *Decider) starving(v *view) {
 		limit = v.p.Limits.MaxPause
 	case model.Held:
 		limit = v.p.Limits.MaxHold
+	case model.Swapped:
+		limit = v.p.Limits.MaxSwap
 	}
 	if limit == 0 {
 		return

@@ -150,9 +150,12 @@ var ofPack = []accessor{
 	number("pack.admitted", "1", "of them, those whose claim on memory stands", packSum(func(v *view) float64 { return oneIf(v.admitted()) })),
 	number("pack.guaranteed", "1", "of them, the guaranteed ones", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class == model.Guaranteed) })),
 	number("pack.opportunistic", "1", "of them, the opportunistic ones", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class != model.Guaranteed) })),
-	number("pack.held", "1", "of them, those that wait for their first run", packSum(func(v *view) float64 { return oneIf(!v.admitted()) })),
+	number("pack.opportunistic_admitted", "1", "of the opportunistic ones, those whose claim on memory stands", packSum(func(v *view) float64 {
+		return oneIf(v.admitted() && v.t.Terms.Class != model.Guaranteed)
+	})),
+	number("pack.held", "1", "of them, those that wait for their first run", packSum(func(v *view) float64 { return oneIf(!v.t.HasRun) })),
 	number("pack.guaranteed_held", "1", "of them, the guaranteed ones that wait for their first run", packSum(func(v *view) float64 {
-		return oneIf(!v.admitted() && v.t.Terms.Class == model.Guaranteed)
+		return oneIf(!v.t.HasRun && v.t.Terms.Class == model.Guaranteed)
 	})),
 	number("pack.weight", "1", "sum of their weights", packSum(func(v *view) float64 { return v.t.Terms.Weight })),
 	number("pack.sm", "share", "sum of their shares of time on the multiprocessors; unknown if one is", packSM),

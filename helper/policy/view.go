@@ -101,8 +101,19 @@ type episode struct {
 // began to share the time.
 func (v *view) service() float64 { return v.t.Service + v.m.lift }
 
-// admitted tells whether the tenant's claim on memory stands already.
-func (v *view) admitted() bool { return v.t.Admitted || v.t.HasRun }
+// admitted tells whether the tenant's claim on memory stands already. That of
+// a swapped one has to be admitted again before it is restored.
+func (v *view) admitted() bool {
+	return (v.t.Admitted || v.t.HasRun) && v.t.State != model.Swapped
+}
+
+// waitsSince is when the tenant began to wait for a claim.
+func (v *view) waitsSince() time.Duration {
+	if v.t.HasRun {
+		return v.t.LastRan
+	}
+	return v.t.Registered
+}
 
 // family tells whether one is the job that the other is a step of, or both
 // are steps of one job.

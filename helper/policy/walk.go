@@ -81,14 +81,18 @@ func (d *Decider) beside(v, o *view, g *gpuView) bool {
 	return d.pairs(v, o, g)
 }
 
-// pairs asks the pair rule whether v may compute beside o, chosen before it.
+// pairs asks the pair rule whether v may compute beside o, chosen before it;
+// without one, whether together they do more than one alone.
 func (d *Decider) pairs(v, o *view, g *gpuView) bool {
-	r := g.p.Share.Pair
-	if r == nil {
-		return true
-	}
+	share := &g.p.Share
 	d.env.t, d.env.mate, d.env.g = v, o, g
-	return r.holds(&d.env)
+	switch {
+	case share.Pair != nil:
+		return share.Pair.holds(&d.env)
+	case share.Value != nil:
+		return share.Value.eval(&d.env) > 1
+	}
+	return true
 }
 
 // noticed tells whether a tenant that was chosen would be noticed by
@@ -157,7 +161,7 @@ func (d *Decider) settleTurn(v *view) {
 	default:
 		m.granted, m.breath, m.behind = false, false, nil
 		if d.tooLongSoon(v) {
-			d.wake(v.t.Registered + v.p.Limits.Patience)
+			d.wake(v.waitsSince() + v.p.Limits.Patience)
 		}
 	}
 }
