@@ -60,6 +60,7 @@ func launchAs(t *testing.T, script string, attr *syscall.SysProcAttr) *launched 
 	_ = w.Close()
 	t.Cleanup(func() {
 		killMarked(t, mark)
+		_ = cmd.Process.Kill() // one whose first thread ended shows no environment
 		_ = cmd.Wait()
 		_ = out.Close()
 	})

@@ -40,6 +40,9 @@ func (t *Tracker) Pause(ctx context.Context, target Target) (Paused, error) {
 		return p.result, errors.Join(err, p.undo())
 	}
 	p.result.Stopped = p.stopped()
+	for _, v := range p.slurm {
+		p.result.Spared = append(p.result.Spared, v.id)
+	}
 	return p.result, nil
 }
 
@@ -56,7 +59,8 @@ type pausing struct {
 	known   map[ID]*victim
 	byPID   map[int]*victim
 	victims []*victim
-	running int // victims not seen stopped yet
+	slurm   []*victim // spared as programs of Slurm
+	running int       // victims not seen stopped yet
 	byScan  bool
 	result  Paused
 	members []ID
@@ -129,6 +133,7 @@ func (p *pausing) run(ctx context.Context, begin time.Time) error {
 func (p *pausing) find() (fresh []ID, settled bool, err error) {
 	fresh, settled = p.fromTracker()
 	fresh = p.fromCgroups(fresh)
+	fresh = p.fromSlurm(fresh)
 	if p.byScan {
 		fresh, err = p.fromChildren(fresh)
 		if err != nil {
@@ -169,6 +174,25 @@ func (p *pausing) addNew(fresh, ids []ID) []ID {
 			fresh = append(fresh, id)
 		}
 	}
+	return fresh
+}
+
+// fromSlurm returns those that were spared as programs of Slurm and have exec'ed
+// another one since.
+func (p *pausing) fromSlurm(fresh []ID) []ID {
+	kept := p.slurm[:0]
+	for _, v := range p.slurm {
+		s, err := p.host.statOf(p.buf[:], v.id)
+		switch {
+		case err != nil:
+			v.state = victimGone
+		case p.host.isSlurm(v.id.PID, s.Comm):
+			kept = append(kept, v)
+		default:
+			fresh = append(fresh, v.id)
+		}
+	}
+	p.slurm = kept
 	return fresh
 }
 
@@ -253,10 +277,12 @@ func (p *pausing) tell(v *victim, comm []byte, send func(unix.Signal) error) err
 		if p.roots[v.id] && p.host.runsStepd(v.id.PID, comm) {
 			return fmt.Errorf("process %s: %w", v.id, ErrNotStarted)
 		}
-		p.spared(v)
+		v.state = victimSpared
+		p.slurm = append(p.slurm, v)
 		return nil
 	case p.spare[v.id]:
-		p.spared(v)
+		v.state = victimSpared
+		p.result.Spared = append(p.result.Spared, v.id)
 		return nil
 	case v.stat.State == 'T':
 		p.alreadyStopped(v)
@@ -264,11 +290,6 @@ func (p *pausing) tell(v *victim, comm []byte, send func(unix.Signal) error) err
 	}
 	v.state, v.stopped = victimTold, true
 	return send(unix.SIGSTOP)
-}
-
-func (p *pausing) spared(v *victim) {
-	v.state = victimSpared
-	p.result.Spared = append(p.result.Spared, v.id)
 }
 
 // alreadyStopped takes a stopped process as ours only if we stopped it before,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // errMalformed is what every parser of this package returns, wrapped.
@@ -60,7 +61,7 @@ func ParseStat(b []byte) (Stat, error) {
 		return Stat{}, fmt.Errorf("stat: no comm: %w", errMalformed)
 	}
 	pid, ok := parseUint(b[:open-1])
-	if !ok || b[open-1] != ' ' {
+	if !ok || pid > math.MaxInt32 || b[open-1] != ' ' {
 		return Stat{}, fmt.Errorf("stat: no pid: %w", errMalformed)
 	}
 	s := Stat{PID: int(pid), Comm: b[open+1 : end], State: b[end+2]}
@@ -100,7 +101,8 @@ func (s *Stat) set(field int, word []byte) error {
 		word = nil
 	}
 	v, ok := parseUint(word)
-	if !ok && word != nil {
+	small := field <= 6 || field == 20
+	if !ok && word != nil || small && v > math.MaxInt32 {
 		return fmt.Errorf("stat: field %d is %q: %w", field, word, errMalformed)
 	}
 	switch field {
