@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr/ast"
 )
@@ -28,6 +29,26 @@ var functions = map[string]function{
 	"exp":   {args: 1, apply: math.Exp, meaning: "e to that power"},
 	"min":   {fold: math.Min, meaning: "the least of its arguments"},
 	"max":   {fold: math.Max, meaning: "the greatest of its arguments"},
+}
+
+// Function is one function that an expression can call.
+type Function struct {
+	Form    string // "abs(x)"
+	Meaning string
+}
+
+// Functions lists what expressions can call, by name.
+func Functions() []Function {
+	all := []Function{{"known(x)", "whether x is known"}}
+	for name, f := range functions {
+		form := name + "(x, ...)"
+		if f.args == 1 {
+			form = name + "(x)"
+		}
+		all = append(all, Function{form, f.meaning})
+	}
+	slices.SortFunc(all, func(a, b Function) int { return strings.Compare(a.Form, b.Form) })
+	return all
 }
 
 func functionNames() []string {

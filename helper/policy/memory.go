@@ -99,11 +99,16 @@ func (d *Decider) cover(g *gpuView) {
 // is free, and for a step of an admitted job what the job's claim holds beyond
 // what the job uses itself.
 func (d *Decider) room(v *view, g *gpuView) (room model.Bytes, known bool) {
+	p := v.parent
+	inside := p != nil && p.holds() && p.t.Uses(g.uuid)
+	if inside {
+		g.counted = false // what is left of the job's claim is that of the last ledger
+	}
 	free, known := d.free(g).Get()
 	if !known {
 		return 0, false
 	}
-	if p := v.parent; p != nil && p.holds() && p.t.Uses(g.uuid) {
+	if inside {
 		free += max(p.rest-p.t.Use[g.uuid].Memory.Or(0), 0)
 	}
 	return free, true

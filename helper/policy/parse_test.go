@@ -89,6 +89,7 @@ func TestParseTellsWhatIsWrongAndWhere(t *testing.T) {
 		{"syntax", head + "rank = '1 +'", "rank: unexpected token EOF"},
 		{"long", head + "rank = '1" + strings.Repeat("+1", 1500) + "'", "at most 2000 are allowed"},
 		{"many parts", head + "rank = '1" + strings.Repeat("+1", 300) + "'", "exceeds maximum allowed nodes"},
+		{"value of more than pairs", head + "value = 'speed.sum'", "p.toml:3:1: value: plans are made of pairs"},
 		{"guard without do", "name='x'\n[[guard]]\nwhen='tenant.age > 1'", "p.toml:2:1: a guard needs do"},
 		{"guard without when", "name='x'\n[[guard]]\ndo=['warn']", "p.toml:2:1: a guard needs when"},
 		{"guard that is one table", "name='x'\n[guard]\ndo=['warn']", "guards are a list: write [[guard]]"},
@@ -126,6 +127,16 @@ func TestEveryVariableIsDocumented(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		seen[v.Name] = true
+	}
+	for _, f := range policy.Functions() {
+		if f.Form == "" || f.Meaning == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, p := range policy.Places() {
+		if p.Key == "" || len(p.Groups) == 0 {
+			t.Errorf("%+v", p)
+		}
 	}
 	for _, k := range policy.Keys() {
 		if k.Path == "" || k.Type == "" || k.Meaning == "" {

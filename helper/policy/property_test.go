@@ -124,11 +124,12 @@ func TestRandomLives(t *testing.T) {
 		text := randomPolicy(rt)
 		script := randomLife(rt)
 		rt.Logf("%s\n%s", text, strings.Join(script, "\n"))
-		r := newRig(t, parsed(t, text), "80GiB", "80GiB", "unknown")
+		swap := policy.Options{Swap: rapid.Bool().Draw(rt, "swap")}
+		r := newRigWith(t, parsed(t, text), swap, "80GiB", "80GiB", "unknown")
 		r.seen = func(r *rig, as []model.Action) { checkDecision(rt, r, as) }
 		r.live(script)
 
-		again := newRig(t, parsed(t, text), "80GiB", "80GiB", "unknown")
+		again := newRigWith(t, parsed(t, text), swap, "80GiB", "80GiB", "unknown")
 		again.live(script)
 		if !slices.Equal(r.log, again.log) {
 			rt.Fatalf("two runs differ:\n%s\n\n%s", strings.Join(r.log, "\n"), strings.Join(again.log, "\n"))
