@@ -111,6 +111,9 @@ func (r Record) Entry() Entry {
 		if ev.Tenant != "" {
 			e.Tenant = ev.Tenant
 		}
+		if ev.Reg != nil {
+			e.Step = ev.Reg.StepID
+		}
 		if o := ev.Order; o != nil {
 			e.Do, e.UID, e.Text = o.Do, o.UID, o.Why
 		}

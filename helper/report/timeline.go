@@ -172,14 +172,24 @@ func entryActivity(e model.Entry) (Activity, bool) {
 	return activity(*e.State), true
 }
 
-// stretchesOf joins a tenant's changes. Before the first of them it did what
-// it does since its registration: it waited.
+// before guesses what a tenant did before the first change that is known.
+func before(v *model.View, first change) Activity {
+	switch {
+	case first.what == Waiting || v.Ran.IsZero() || !first.at.After(v.Ran):
+		return Waiting
+	case first.what == Computing:
+		return Paused
+	}
+	return Computing
+}
+
+// stretchesOf joins a tenant's changes.
 func stretchesOf(v *model.View, changes []change, start, end time.Time) []Stretch {
 	if len(changes) == 0 {
 		changes = []change{{v.SinceWall, activity(v.State)}}
 	}
 	if v.Start.Before(changes[0].at) {
-		changes = append([]change{{v.Start, Waiting}}, changes...)
+		changes = append([]change{{v.Start, before(v, changes[0])}}, changes...)
 	}
 	last := end
 	if !v.End.IsZero() {

@@ -236,7 +236,7 @@ func entryText(e model.Entry) string {
 
 func actionText(e model.Entry) string {
 	word := map[model.Primitive]string{
-		model.PrimRun: "lets it run", model.PrimHold: "held", model.PrimPause: "paused", model.PrimResume: "resumed",
+		model.PrimRun: "let run", model.PrimHold: "held", model.PrimPause: "paused", model.PrimResume: "resumed",
 		model.PrimSwap: "swapped out", model.PrimRestore: "swapped in", model.PrimNotify: "notified",
 		model.PrimEvict: "evicted", model.PrimWarn: "warning",
 	}[e.Do]

@@ -132,8 +132,9 @@ func (t *timelineFlags) build(q model.RecordsQuery, w world) (report.Timeline, e
 		return line, nil
 	}
 	start, end := q.Start, q.End
-	q.Start = time.Time{} // what a job did before tells what it does at the start
-	q.StatusQuery.End = end
+	if !start.IsZero() {
+		q.Start = start.Add(-lookBack)
+	}
 	r, err := t.records(q)
 	if err != nil {
 		return report.Timeline{}, err
@@ -143,6 +144,10 @@ func (t *timelineFlags) build(q model.RecordsQuery, w world) (report.Timeline, e
 	}
 	return report.FromRecords(&r, start.In(w.now().Location()), end), nil
 }
+
+// lookBack is how long before the drawing's start records are read, so that
+// most jobs' activity at the start is known and not guessed.
+const lookBack = 10 * time.Minute
 
 // lifeOf is the time from the first start to the last end.
 func lifeOf(all []model.View, now time.Time) (start, end time.Time) {

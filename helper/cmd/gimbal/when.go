@@ -106,8 +106,11 @@ func splitWhen(s string) (date, clock string) {
 		return s, ""
 	}
 	cut := strings.LastIndexAny(s[:colon], "-t ")
-	if cut < 0 {
+	switch cut {
+	case -1:
 		return "", s
+	case 0:
+		return s, "" // no date
 	}
 	return s[:cut], s[cut+1:]
 }
