@@ -12,14 +12,18 @@ import (
 
 // fullNode is a node of 8 GPUs with 8 tenants on each that are all admitted
 // and seen, after a minute of turns.
-func fullNode(tb testing.TB, p *policy.Policy) *rig {
+func fullNode(tb testing.TB, p *policy.Policy) *rig { return nodeOf(tb, p, 8*model.GiB) }
+
+// nodeOf is such a node whose tenants declare so much memory: of those that do
+// not fit, some are held.
+func nodeOf(tb testing.TB, p *policy.Policy, memory model.Bytes) *rig {
 	r := newRig(tb, p, "80GiB", "80GiB", "80GiB", "80GiB", "80GiB", "80GiB", "80GiB", "80GiB")
 	for i := range 64 {
 		class := model.Opportunistic
 		if i < 8 {
 			class = model.Guaranteed
 		}
-		r.add(fmt.Sprint(i+1), model.Terms{Class: class, Weight: 1 + float64(i%3), Memory: model.Known(8 * model.GiB)},
+		r.add(fmt.Sprint(i+1), model.Terms{Class: class, Weight: 1 + float64(i%3), Memory: model.Known(memory)},
 			[]int{i % 8}, "", "", actor{memory: 6 * model.GiB})
 	}
 	r.decide()
@@ -39,6 +43,15 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			b.ReportMetric(float64(cpu(b)-used)/float64(b.N), "cpu-ns/op")
 		})
+	}
+}
+
+// BenchmarkDecideWithHeld has half of the tenants wait for memory.
+func BenchmarkDecideWithHeld(b *testing.B) {
+	r := nodeOf(b, shipped(b, "timeslice"), 20*model.GiB)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.d.Decide(r.n, r.now)
 	}
 }
 

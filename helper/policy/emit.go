@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/gimbal-hpc/gimbal/helper/model"
+import (
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
 
 // emit compares what was chosen with what runs, and says the difference.
 // Whoever is to start waits until those that make way for it are seen to have
@@ -84,6 +88,7 @@ func (d *Decider) letGo(v *view) {
 	switch v.t.State {
 	case model.New:
 		do = model.PrimRun
+		d.wake(d.now + time.Millisecond) // it runs at once: no outcome will ask again
 	case model.Swapped:
 		do = model.PrimRestore
 	case model.Held, model.Paused:

@@ -14,7 +14,8 @@
 // typed and compiled when the file is loaded, and can only compute: no loops,
 // ranges, closures, variables of their own, clocks or side effects. They know
 // numbers, truth values and text. Times are in seconds, sizes in bytes, shares
-// between 0 and 1; the constants second, minute, hour, KiB, MiB, GiB and TiB
+// between 0 and 1; the operators are + - * / ** < <= > >= == != and or not ?:
+// in contains startsWith endsWith matches ??; the constants second, minute, hour, KiB, MiB, GiB and TiB
 // give literals their unit.
 //
 // A reading that is missing is unknown, and so is a division by zero and every
@@ -101,7 +102,7 @@ type Guard struct {
 
 // Set is the policies of a node. A GPU has one policy at a time.
 type Set struct {
-	Default *Policy
+	Default *Policy            // never nil
 	ByGPU   map[string]*Policy // by UUID
 }
 

@@ -182,28 +182,24 @@ func (r *rig) decide() {
 	if r.seen != nil {
 		r.seen(r, as)
 	}
-	again := false
 	for _, a := range as {
 		r.log = append(r.log, fmt.Sprintf("%-8s %-7s %-4s %s", r.now.Round(time.Millisecond), a.Do, a.Tenant, a.Why.Text))
-		again = r.start(a) || again
-	}
-	if again { // a tenant that was let go without an operation runs already
-		r.decide()
+		r.start(a)
 	}
 }
 
-func (r *rig) start(a model.Action) (instant bool) {
+func (r *rig) start(a model.Action) {
 	r.t.Helper()
 	t := r.n.Tenant(a.Tenant)
 	trigger, ok := a.Do.Trigger()
 	if !ok {
-		return false
+		return
 	}
 	if err := r.n.Fire(t, trigger, a.Why, r.now); err != nil {
 		r.t.Fatalf("%v: %s %s: %v", r.now, a.Do, a.Tenant, err)
 	}
 	if a.Do == model.PrimRun {
-		return true
+		return
 	}
 	r.id++
 	t.Action = r.id
@@ -215,5 +211,4 @@ func (r *rig) start(a model.Action) (instant bool) {
 		ev.Kind, ev.Text = model.EvFailed, "new processes appear"
 	}
 	r.due = append(r.due, outcome{r.now + r.latency, ev})
-	return false
 }
