@@ -82,3 +82,18 @@ func newLAS() sim.Scheduler {
 		stays: func() sim.Scheduler { return &lasStays{} },
 	}
 }
+
+// byCost is a policy that is run anew at each moment where the cost model says
+// so, and else lets tasks stay where they are.
+type byCost struct {
+	sim.Scheduler
+	anew, stays func() sim.Scheduler
+}
+
+func (b *byCost) Start(w *sim.World) {
+	b.Scheduler = b.stays()
+	if w.Cost.EveryMoment {
+		b.Scheduler = b.anew()
+	}
+	b.Scheduler.Start(w)
+}

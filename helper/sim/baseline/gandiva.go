@@ -77,13 +77,19 @@ func (g *gandiva) repair() {
 	for tries := len(single); tries > 0 && len(single) > 1; tries-- {
 		i, j := g.draw(len(single))
 		a, b := single[i], single[j]
-		if a.Job.GPUs != b.Job.GPUs {
+		if a.Job.GPUs != b.Job.GPUs || !g.canRun(a, b) {
 			continue
 		}
 		g.mate[a.Index], g.mate[b.Index] = b, a
 		single = slices.Delete(single, max(i, j), max(i, j)+1)
 		single = slices.Delete(single, min(i, j), min(i, j)+1)
 	}
+}
+
+// canRun says whether two tasks can run together at all.
+func (g *gandiva) canRun(a, b *sim.Task) bool {
+	speed, _ := g.pair(a, b)
+	return speed > 0
 }
 
 // draw is two different numbers below n, at random.

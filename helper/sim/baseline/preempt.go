@@ -13,21 +13,26 @@ type order struct {
 	moves bool
 }
 
+// toGo is how long a waiting task would hold GPUs from its start to its end, in
+// seconds. Its restart counts, so that two tasks do not stop each other in turn.
+func toGo(t *sim.Task) float64 { return t.Restart + t.Remaining() }
+
 // shortestRemaining compares when tasks would end if they ran from now on: that
 // stands for those that run.
 func shortestRemaining() order {
 	return order{
-		waiting: func(_ *sim.World, t *sim.Task) float64 { return t.Remaining() },
+		waiting: func(_ *sim.World, t *sim.Task) float64 { return toGo(t) },
 		running: func(_ *sim.World, t *sim.Task) float64 { return t.End },
-		asks:    func(w *sim.World, t *sim.Task) float64 { return w.Now + t.Remaining() },
+		asks:    func(w *sim.World, t *sim.Task) float64 { return w.Now + toGo(t) },
 	}
 }
 
 func shortestRemainingGPU() order {
+	waiting := func(_ *sim.World, t *sim.Task) float64 { return toGo(t) * float64(t.Job.GPUs) }
 	return order{
-		waiting: func(_ *sim.World, t *sim.Task) float64 { return remainingGPUTime(t) },
-		running: func(w *sim.World, t *sim.Task) float64 { return w.Remaining(t) * float64(t.Job.GPUs) },
-		asks:    func(_ *sim.World, t *sim.Task) float64 { return remainingGPUTime(t) },
+		waiting: waiting,
+		running: func(w *sim.World, t *sim.Task) float64 { return (t.End - w.Now) * float64(t.Job.GPUs) },
+		asks:    waiting,
 		moves:   true,
 	}
 }
@@ -42,21 +47,6 @@ type preempt struct {
 	victims *victims
 	stale   bool            // the order of running tasks may have changed
 	started func(*sim.Task) // told of each start, where it is set
-}
-
-// byCost is a policy that is run anew at each moment where the cost model says
-// so, and else lets tasks stay where they are.
-type byCost struct {
-	sim.Scheduler
-	anew, stays func() sim.Scheduler
-}
-
-func (b *byCost) Start(w *sim.World) {
-	b.Scheduler = b.stays()
-	if w.Cost.EveryMoment {
-		b.Scheduler = b.anew()
-	}
-	b.Scheduler.Start(w)
 }
 
 func newPreempt(o order) *preempt { return &preempt{order: o, lines: newLines[shape]()} }
