@@ -236,6 +236,8 @@ func (f *freezing) prove(pid int) error {
 		return err
 	}
 	switch {
+	case s.leaving():
+		return nil
 	case h.isSlurm(pid, s.Comm):
 		return fmt.Errorf("process %s is Slurm's (%s): %w", s.ID(), s.Comm, ErrNotOurs)
 	case slices.Contains(f.target.Spare, s.ID()):

@@ -43,7 +43,7 @@ func launchAs(t *testing.T, script string, attr *syscall.SysProcAttr) *launched 
 	t.Helper()
 	mark := "GIMBAL_PROC_TEST=" + t.Name() + "-" + strconv.Itoa(os.Getpid())
 	cmd := exec.Command("sh", "-c", "read go; "+script)
-	cmd.Env = append(os.Environ(), mark)
+	cmd.Env = append(os.Environ(), mark, "PATH=/usr/bin:/bin:"+os.Getenv("PATH"))
 	cmd.SysProcAttr = attr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -236,4 +236,12 @@ func (r *recorder) sent() []sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.calls)
+}
+
+// need skips where a program is not installed.
+func need(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skip("needs " + name)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -152,15 +153,13 @@ func TestNestedRoots(t *testing.T) {
 // A first thread that ends before the others is a process still.
 func TestProcessWhoseFirstThreadEnded(t *testing.T) {
 	needConnector(t)
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("needs python3")
-	}
+	need(t, "python3")
 	tr := tracked(t, Host{}, nil)
 	l := launch(t, `exec python3 -c '
 import ctypes, threading, time, os
 threading.Thread(target=lambda: time.sleep(1000)).start()
 print(os.getpid(), flush=True)
-ctypes.CDLL(None).syscall(60, 0)'`)
+ctypes.CDLL(None).pthread_exit(None)'`)
 	watch(t, tr, l.id)
 	l.run(t)
 	l.pid(t)
@@ -188,16 +187,14 @@ ctypes.CDLL(None).syscall(60, 0)'`)
 
 // A parent in vfork never is seen stopped; it waits for a child that is.
 func TestPauseOfAVforkingParent(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("needs python3")
+	need(t, "perl")
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the number of vfork is that of amd64")
 	}
 	tr := tracked(t, Host{}, nil)
-	l := launch(t, `exec python3 -c '
-import ctypes, os
-c = ctypes.CDLL(None)
-print(os.getpid(), flush=True)
-if c.syscall(58) == 0:
-    while True: c.usleep(1000)'`)
+	l := launch(t, `exec perl -e '
+$| = 1; print "$$\n";
+if (syscall(58) == 0) { select(undef, undef, undef, 0.001) while 1 }'`)
 	watch(t, tr, l.id)
 	l.run(t)
 	l.pid(t)
