@@ -173,20 +173,25 @@ func (e *Engine) start(a model.Action, now time.Duration) error {
 	}
 	e.lastID++
 	a.ID = e.lastID
-	if err := e.append(model.Record{At: now, Action: &a}); err != nil && stops(a.Do) {
-		t.Retry = now + time.Second
-		return fmt.Errorf("%s of tenant %s not done, since it could not be written down: %w", a.Do, a.Tenant, err)
+	if stops(a.Do) {
+		if err := e.append(model.Record{At: now, Action: &a}); err != nil {
+			t.Retry = now + time.Second
+			return fmt.Errorf("%s of tenant %s not done, since it could not be written down: %w", a.Do, a.Tenant, err)
+		}
 	}
 	if moves {
 		if err := e.Node.Fire(t, trig, a.Why, now); err != nil {
 			return err
 		}
-	}
-	if t.State.Transient() && moves {
-		t.Action = a.ID
+		if t.State.Transient() {
+			t.Action = a.ID
+		}
 	}
 	e.act.Do(a, t)
-	return nil
+	if stops(a.Do) {
+		return nil
+	}
+	return e.append(model.Record{At: now, Action: &a, Tenant: t})
 }
 
 func stops(p model.Primitive) bool {

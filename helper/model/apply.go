@@ -98,7 +98,7 @@ func (n *Node) register(ev Event, now time.Duration) (*Tenant, error) {
 func (n *Node) newTenant(ev Event, now time.Duration) *Tenant {
 	t := &Tenant{
 		ID: ev.Tenant, Reg: *ev.Reg, Whole: ev.Grant.Whole, Parent: ev.Grant.Parent,
-		Terms: ev.Grant.Terms, GPUs: ev.Grant.GPUs, Exempt: ev.Grant.Exempt,
+		Terms: ev.Grant.Terms, GPUs: ev.Grant.GPUs, Policy: ev.Grant.Policy, Exempt: ev.Grant.Exempt,
 		State: New, Since: now, Registered: now, OnSince: now, BusyAt: now, accounted: now,
 		Use: map[string]Usage{}, Peak: map[string]Bytes{},
 	}

@@ -101,6 +101,7 @@ type Event struct {
 type Grant struct {
 	Terms  Terms    `json:"terms"`
 	GPUs   []string `json:"gpus"`             // UUIDs
+	Policy string   `json:"policy,omitempty"` // of the first of them
 	Exempt string   `json:"exempt,omitempty"` // why the tenant is never stopped
 	Whole  bool     `json:"whole"`            // the tenant is the whole job on this node
 	Late   bool     `json:"late,omitempty"`   // it was told after its program had started: it is not held

@@ -142,7 +142,7 @@ type DaemonReply struct {
 // the wall clock calls wall and the monotonic clock at.
 func ViewAt(t *Tenant, wall time.Time, at time.Duration) View {
 	when := func(d time.Duration) time.Time { return wall.Add(d - at) }
-	v := View{Tenant: *t, Start: when(t.Registered), SinceWall: when(t.Since), Elapsed: at - t.Registered}
+	v := View{Tenant: *t, PolicyNow: t.Policy, Start: when(t.Registered), SinceWall: when(t.Since), Elapsed: at - t.Registered}
 	if t.HasRun {
 		v.Ran = when(t.FirstRan)
 	}

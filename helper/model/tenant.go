@@ -77,6 +77,7 @@ type Tenant struct {
 	Parent     TenantID      `json:"parent"` // of a step with an option of its own, while the job is one too
 	Terms      Terms         `json:"terms"`
 	GPUs       []string      `json:"gpus"`             // UUIDs
+	Policy     string        `json:"policy,omitempty"` // of its first GPU when it came
 	Exempt     string        `json:"exempt,omitempty"` // why it is never stopped, "" if it may be
 	Steps      []Step        `json:"steps"`
 	Workers    []Worker      `json:"workers"`

@@ -51,6 +51,7 @@ type Parts struct {
 	Stops   Stops
 	Slurm   Slurm // nil: evictions only send signals
 	Grant   func(model.Registration) model.Terms
+	Policy  func(gpu string) string // name of a GPU's policy
 	Resolve func(gpus []string, visible string, known []model.GPU) ([]string, error)
 	Clock   func() time.Duration // monotonic
 	Wall    func() time.Time
@@ -207,6 +208,9 @@ func (n *Node) makeGrant(r model.Registration, k key) model.Grant {
 		g.GPUs = nil
 	case len(gpus) == 0:
 		g.Exempt = "no GPU"
+	}
+	if len(g.GPUs) > 0 && n.Policy != nil {
+		g.Policy = n.Policy(g.GPUs[0])
 	}
 	return g
 }

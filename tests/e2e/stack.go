@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,7 +49,7 @@ type Stack struct {
 func Start(t *testing.T, o Options) *Stack {
 	t.Helper()
 	slurmtest.Need(t)
-	for _, f := range []string{"gimbald", "gimbal.so", "gimbal_core.so"} {
+	for _, f := range []string{"gimbald", "gimbal", "gimbal.so", "gimbal_core.so"} {
 		if _, err := os.Stat(Built(f)); err != nil {
 			t.Fatalf("build/%s is missing: run make", f)
 		}
@@ -72,7 +73,7 @@ func Start(t *testing.T, o Options) *Stack {
 	s.Cluster = slurmtest.Start(t, o.Slurm)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("gimbald:\n%s", tail(s.Log(), 80))
+			t.Logf("gimbald:\n%s\nits journal:\n%s", tail(s.Log(), 80), s.journal())
 		}
 	})
 	return s
@@ -204,10 +205,10 @@ func (s *Stack) Log() string {
 	return string(b)
 }
 
-// Gimbal runs the gimbal command against this node's daemon.
+// Gimbal runs a subcommand of gimbal against this node's daemon.
 func (s *Stack) Gimbal(args ...string) slurmtest.Result {
+	args = append([]string{args[0], "--socket", s.Socket(), "--state-dir", filepath.Join(s.Dir, "state")}, args[1:]...)
 	cmd := exec.Command(Built("gimbal"), args...)
-	cmd.Env = append(os.Environ(), "GIMBAL_SOCKET="+s.Socket())
 	begin := time.Now()
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -310,6 +311,32 @@ func Stopped(pids []int) (stopped, running []int) {
 		}
 	}
 	return stopped, running
+}
+
+// journal is what the daemon wrote down, in short.
+func (s *Stack) journal() string {
+	files, err := filepath.Glob(filepath.Join(s.Dir, "state", "journal-*.jsonl"))
+	if err != nil || len(files) == 0 {
+		return "none"
+	}
+	b, err := os.ReadFile(files[len(files)-1])
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	for line := range strings.Lines(tail(string(b), 60)) {
+		var r model.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Seq == 0 {
+			continue
+		}
+		e := r.Entry()
+		state := "-"
+		if r.Tenant != nil {
+			state = fmt.Sprintf("%s on_gpu=%t procs=%d", r.Tenant.State, r.Tenant.OnGPU, r.Tenant.Procs)
+		}
+		fmt.Fprintf(&out, "%s %s %s%s: %s %s %s\n", r.Wall.Format("15:04:05.000"), e.Tenant, e.Event, e.Do, state, e.Why.Text, e.Text)
+	}
+	return out.String()
 }
 
 func tail(text string, lines int) string {

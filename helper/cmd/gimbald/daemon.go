@@ -117,6 +117,7 @@ func (d *daemon) makeNode() {
 		GPUs:    d.sampler,
 		Stops:   d.stops,
 		Grant:   d.grant,
+		Policy:  d.policyOf,
 		Resolve: gpu.Resolve,
 		Slurm:   d.slurm,
 		Freezer: d.cfg.Sample.Freezer,

@@ -44,6 +44,7 @@ func (d *daemon) take(req wire.Request) (any, error) {
 		if err := req.Decode(&r); err != nil {
 			return nil, err
 		}
+		r.User = login(r.UID) // whatever the job's environment says
 		if err := d.node.Register(r); err != nil {
 			d.log.warn("register", err.Error())
 			return nil, err
@@ -107,7 +108,7 @@ func (d *daemon) status(ctx context.Context, peer wire.Peer, req wire.Request) (
 		return nil, err
 	}
 	live := reply.Tenants
-	reply.Tenants = nil
+	reply.Tenants = []model.View{}
 	if reply.More {
 		return reply, nil
 	}
@@ -133,7 +134,7 @@ func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
 		tenants := e.Snapshot(now)
 		for i := range tenants {
 			v := model.ViewAt(&tenants[i], s.At, now)
-			if len(v.GPUs) > 0 {
+			if len(v.GPUs) > 0 && s.Policies[v.GPUs[0]] != "" {
 				v.PolicyNow = s.Policies[v.GPUs[0]]
 			}
 			s.Tenants = append(s.Tenants, v)
@@ -151,6 +152,13 @@ func (d *daemon) policyNames(gpus []model.GPU) map[string]string {
 		out[g.UUID] = d.policies.For(g.UUID).Name
 	}
 	return out
+}
+
+// policyOf names the policy of one GPU.
+func (d *daemon) policyOf(gpu string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.policies.For(gpu).Name
 }
 
 // records answers what explain and timeline ask.
