@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -84,7 +85,8 @@ func parse(source string) (ast.Node, *fault) {
 		return tree.Node, nil
 	}
 	f := &fault{msg: err.Error()}
-	if fe, ok := err.(*file.Error); ok {
+	var fe *file.Error
+	if errors.As(err, &fe) {
 		f.at, f.msg = fe.From, fe.Message
 	}
 	return nil, f

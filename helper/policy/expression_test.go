@@ -185,7 +185,7 @@ func TestEveryVariableCanBeRead(t *testing.T) {
 func TestNearest(t *testing.T) {
 	names := []string{"quantum", "together", "rank", "tier"}
 	for word, want := range map[string]string{
-		"quantun": "quantum", "togehter": "together", "rnak": "rank", "x": "", "elephant": "",
+		"quantun": "quantum", "toegther": "together", "rnak": "rank", "x": "", "elephant": "",
 		strings.Repeat("q", 100): "",
 	} {
 		if got := nearest(word, names); got != want {

@@ -3,7 +3,6 @@ package policy_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +59,7 @@ func TestParseTellsWhatIsWrongAndWhere(t *testing.T) {
 		{"no TOML", "name = ", "p.toml:1:"},
 		{"no name", "objective = 'x'", `p.toml:1:1: name: "" is none`},
 		{"key of the top", "nane = 'x'\nname='x'", "p.toml:1:1: there is no key nane here; did you mean name?"},
-		{"key of a section", head + "togehter = 1", "p.toml:3:1: there is no key togehter here; did you mean together?"},
+		{"key of a section", head + "toegther = 1", "p.toml:3:1: there is no key toegther here; did you mean together?"},
 		{"key of another section", head + "max_pause = '1s'", "there is limits.max_pause"},
 		{"section", "name='x'\n[limit]\n", "p.toml:2:1: there is no key limit here; did you mean limits?"},
 		{"time without unit", head + "quantum = 30", "p.toml:3:1: quantum: a text in quotes is wanted, not a whole number"},
@@ -226,7 +225,7 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 		}
-		if p != nil && (p.Share.Quantum <= 0 || math.IsNaN(float64(p.Limits.GPUMemory))) {
+		if p != nil && (p.Share.Quantum <= 0 || p.Limits.GPUMemory < 0) {
 			t.Fatalf("%+v", p)
 		}
 	})

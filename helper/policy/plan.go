@@ -89,7 +89,7 @@ func (d *Decider) weigh(g *gpuView) {
 
 // worth is what two do together, NaN where they may not.
 func (d *Decider) worth(a, b *view, g *gpuView) float64 {
-	if g.p.Share.Pair != nil && !(d.pairs(a, b, g) && d.pairs(b, a, g)) {
+	if g.p.Share.Pair != nil && (!d.pairs(a, b, g) || !d.pairs(b, a, g)) {
 		return math.NaN()
 	}
 	d.env.t, d.env.mate, d.env.g = a, b, g

@@ -13,17 +13,23 @@
 // Expressions are written in the syntax of github.com/expr-lang/expr, are
 // typed and compiled when the file is loaded, and can only compute: no loops,
 // ranges, closures, variables of their own, clocks or side effects. They know
-// numbers, truth values and text. Times are in seconds, sizes in bytes, shares
-// between 0 and 1; the operators are + - * / ** < <= > >= == != and or not ?:
-// in contains startsWith endsWith matches ??; the constants second, minute, hour, KiB, MiB, GiB and TiB
-// give literals their unit.
+// numbers, truth values and text, the operators
+//
+//   - - * / **   < <= > >= == !=   and or not   ?:   ??
+//     in contains startsWith endsWith matches
+//
+// and the functions that Functions() lists. Times are in seconds, sizes in
+// bytes, shares between 0 and 1; the constants second, minute, hour, day, KiB,
+// MiB, GiB and TiB give literals their unit. An expression has at most 256
+// parts, which bounds what one evaluation costs.
 //
 // A reading that is missing is unknown, and so is a division by zero and every
 // other result that is no finite number. Unknown spreads through arithmetic
-// and comparison as null does in SQL; `x ?? y` is y where x is unknown and
-// known(x) tells. At the end an unknown tier is 0, an unknown rank is the
-// lowest, and an unknown rule (admit, pair, when) does not hold: nobody is
-// packed, and nothing is done to anybody, on a reading that is not there.
+// and comparison as null does in SQL; known(x) tells, and x ?? y is y where x
+// is unknown. As ?? binds tightest, a / b ?? c is written (a / b) ?? c. At the
+// end an unknown tier is 0, an unknown rank is the lowest, and an unknown rule
+// (admit, pair, when) does not hold: nobody is packed, and nothing is done to
+// anybody, on a reading that is not there.
 package policy
 
 import (

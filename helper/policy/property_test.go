@@ -67,7 +67,6 @@ func randomLife(t *rapid.T) []string {
 		switch do {
 		case "new":
 			id++
-			who = id
 			do = fmt.Sprintf("new %d gpu=%s mem=%dGiB class=%s weight=%d start=%ds", id,
 				rapid.SampledFrom([]string{"0", "1", "0,1", "2"}).Draw(t, "gpu"), rapid.IntRange(1, 90).Draw(t, "mem"),
 				rapid.SampledFrom([]string{"guaranteed", "opportunistic"}).Draw(t, "class"),
