@@ -45,7 +45,7 @@ type (
 
 // session is one step's dealings with the daemon. They are bounded as a whole,
 // not one by one: a step of 64 tasks must not wait 64 times for a daemon that
-// does not answer. The launch and the end of the step have a bound each.
+// does not answer.
 type session struct {
 	now    func() time.Time
 	call   caller
@@ -55,12 +55,23 @@ type session struct {
 	tasks  sync.Map // pid to start time, of those that were registered
 }
 
-// budget is what is left of the time that a phase may wait.
+// budget is what is left of the time that a phase of the step may wait.
 type budget struct {
 	mu    sync.Mutex
 	spent time.Duration
 	down  bool // a call failed: the rest of the phase does not try
 	told  bool // and the log has it
+}
+
+// The parts of the plugin's time-out that each phase may use: a daemon that
+// does not answer costs all of the first and one call of the second, together
+// the time-out. One that answers slowly may have as much again for the ends.
+func launchBounds(timeout time.Duration) (total, each time.Duration) {
+	return timeout * 4 / 5, timeout * 4 / 5
+}
+
+func endBounds(timeout time.Duration) (total, each time.Duration) {
+	return timeout, timeout / 5
 }
 
 func newSession(now func() time.Time, call caller, leave leaver) *session {
@@ -88,7 +99,11 @@ var errDown = fmt.Errorf("%w: it did not before", wire.ErrUnreachable)
 func (s *session) try(b *budget, r request, op wire.Op, params, result any) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	left := r.timeout - b.spent
+	total, each := launchBounds(r.timeout)
+	if b == &s.end {
+		total, each = endBounds(r.timeout)
+	}
+	left := min(total-b.spent, each)
 	if b.down || left <= 0 {
 		return errDown
 	}

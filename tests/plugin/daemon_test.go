@@ -123,13 +123,15 @@ func (d *daemon) count(op wire.Op) (n int) {
 	return n
 }
 
-// String lists the calls, for a test that failed.
+// String counts the calls by op and step, for a test that failed.
 func (d *daemon) String() string {
-	var text string
+	counts := map[string]int{}
 	for _, c := range d.calls() {
-		text += fmt.Sprintf("\n%+v %s %s", c.peer, c.req.Op, c.req.Params)
+		var key model.StepKey
+		_ = json.Unmarshal(c.req.Params, &key)
+		counts[fmt.Sprintf("%s %d.%d", c.req.Op, key.JobID, key.StepID)]++
 	}
-	return text
+	return fmt.Sprint(counts)
 }
 
 func decode[T any](t *testing.T, req wire.Request) T {

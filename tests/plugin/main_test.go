@@ -76,10 +76,11 @@ type site struct {
 	pending string
 }
 
-// line is the plugin's line with what this site needs.
+// line is the plugin's line with what this site needs. The time-out leaves room
+// for a machine that is busy; later arguments win.
 func (s *site) line(more ...string) string {
 	return strings.Join(append([]string{"optional", filepath.Join(built, "gimbal.so"),
-		"socket=" + s.socket, "pending=" + s.pending, "timeout=500ms"}, more...), " ")
+		"socket=" + s.socket, "pending=" + s.pending, "timeout=5s"}, more...), " ")
 }
 
 // newSite gives the cluster the plugin's usual line and an empty folder for
