@@ -111,14 +111,12 @@ func (c *Cluster) placeWide(n int, closed, into []Share) []Share {
 
 // placeSpread places a job on as many nodes as it asked for.
 func (c *Cluster) placeSpread(j *Job, closed, into []Share) []Share {
-	start, left := len(into), j.GPUs
-	for node, k := -1, j.Nodes; k > 0; k-- {
-		n := (left + k - 1) / k
+	start, node := len(into), -1
+	for _, n := range j.PerNode(c.PerNode) {
 		if node = c.first(node+1, n, closed); node < 0 {
 			return nil
 		}
 		into = append(into, Share{node, n})
-		left -= n
 	}
 	c.Take(into[start:])
 	return into

@@ -41,6 +41,24 @@ func (s Stages) Sum() float64 { return s[0] + s[1] + s[2] }
 // Work is how long the job takes alone, in seconds.
 func (j *Job) Work() float64 { return j.Iterations * j.IterTime }
 
+// PerNode is how many GPUs the job takes on each of its nodes, where a node has
+// per: as many nodes as it asked for, else as few as can be.
+func (j *Job) PerNode(per int) []int {
+	var out []int
+	left := j.GPUs
+	if spreads(j) {
+		for k := j.Nodes; k > 0; k-- {
+			n := (left + k - 1) / k
+			out, left = append(out, n), left-n
+		}
+		return out
+	}
+	for ; left > per; left -= per {
+		out = append(out, per)
+	}
+	return append(out, left)
+}
+
 // Expected is how long a scheduler must think that the job runs alone, in
 // seconds: its time limit where it has one, and never less than its work.
 func (j *Job) Expected() float64 { return max(j.Limit, j.Work()) }

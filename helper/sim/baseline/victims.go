@@ -23,7 +23,7 @@ func newVictims(c *sim.Cluster, tasks []sim.Task, key func(*sim.Task) float64) *
 	v := &victims{cluster: c, key: key, on: make([][]keyed, c.Nodes())}
 	seen := make(map[int]bool)
 	for i := range tasks {
-		for _, n := range perNode(tasks[i].Job, c.PerNode, nil) {
+		for _, n := range tasks[i].Job.PerNode(c.PerNode) {
 			seen[n] = true
 		}
 	}
@@ -39,25 +39,12 @@ func newVictims(c *sim.Cluster, tasks []sim.Task, key func(*sim.Task) float64) *
 	return v
 }
 
-// perNode appends how many GPUs a job takes on each of its nodes.
-func perNode(j *sim.Job, per int, into []int) []int {
-	left := j.GPUs
-	for k := j.Nodes; k > 1 && left >= k; k-- {
-		n := (left + k - 1) / k
-		into, left = append(into, n), left-n
-	}
-	for ; left > per; left -= per {
-		into = append(into, per)
-	}
-	return append(into, left)
-}
-
 // find is the nodes that a task gets whose key is before those of all that
 // give way, or nil where there are none.
 func (v *victims) find(j *sim.Job, key float64) []sim.Share {
 	var found []sim.Share
 	enough := true
-	for _, n := range perNode(j, v.cluster.PerNode, nil) {
+	for _, n := range j.PerNode(v.cluster.PerNode) {
 		k, _ := slices.BinarySearch(v.sizes, n)
 		last := v.latest[k].Max()
 		if enough = last > key; !enough {
