@@ -94,10 +94,22 @@ func (s *Stack) wantHealthy(t *testing.T) {
 		t.Errorf("the node is drained: %s", why)
 	}
 	Eventually(t, 15*time.Second, "the node is idle", func() bool { return s.NodeState(t) == "idle" })
-	Eventually(t, 10*time.Second, "no tenant is left", func() bool {
+	var left []string
+	deadline := time.Now().Add(10 * time.Second)
+	for {
 		reply := s.Status(model.StatusQuery{Start: time.Now()})
-		return reply != nil && len(reply.Tenants) == 0
-	})
+		left = nil
+		for i := range reply.Tenants {
+			left = append(left, reply.Tenants[i].Name()+" "+reply.Tenants[i].Word())
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if len(left) > 0 {
+		t.Errorf("tenants are left: %v", left)
+	}
 }
 
 // TestTurns: in the device's own record no two tenants compute at once, beyond

@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/policies"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
+)
+
+// shipped is a shipped policy that pauses a tenant right after its launch.
+func shipped(name string) map[string]string {
+	text := string(policies.Shipped()[name])
+	quick := minRun.ReplaceAllString(text, `min_run = "0s"`)
+	if quick == text {
+		quick = text + "\n[limits]\nmin_run = \"0s\"\n"
+	}
+	return map[string]string{name: quick}
+}
+
+var minRun = regexp.MustCompile(`(?m)^min_run *=.*$`)
+
+var doneLine = regexp.MustCompile(`done iterations=(\d+) wall=([0-9.]+)`)
+
+// speed is the iterations a second that a trainer says it made.
+func speed(t *testing.T, output string) float64 {
+	t.Helper()
+	m := doneLine.FindStringSubmatch(output)
+	if m == nil {
+		t.Fatalf("the trainer does not say how fast it was: %q", output)
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wall, err := strconv.ParseFloat(m[2], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n / wall
+}
+
+// TestPriorityProtects: a guaranteed trainer that is busy all the time keeps
+// at least 95 % of its speed alone beside an opportunistic one.
+func TestPriorityProtects(t *testing.T) {
+	s := Start(t, Options{Policy: "priority", Policies: shipped("priority")})
+	busy := Trainer("--memory 2GiB --gpu-ms 20 --cpu-ms 2 --seconds 8")
+	pack := []string{oneShard, "--gimbal-pack", "--gimbal-memory=2GiB"}
+
+	alone := s.Sbatch(t, busy, pack...)
+	wantState(t, s.WaitDone(t, alone, 40*time.Second), "COMPLETED")
+
+	low := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 20 --cpu-ms 2"), append(pack, "--gimbal-class=opportunistic")...)
+	s.WaitClients(t, 1)
+	high := s.Sbatch(t, busy, append(pack, "--gimbal-class=guaranteed")...)
+	wantState(t, s.WaitDone(t, high, 40*time.Second), "COMPLETED")
+	if got, want := speed(t, s.JobOutput(t, high)), speed(t, s.JobOutput(t, alone)); got < 0.95*want {
+		t.Errorf("%.1f iterations a second beside an opportunistic job, %.1f alone: %.0f %%", got, want, 100*got/want)
+	}
+	s.scancel(t, low)
+	s.wantHealthy(t)
+}
+
+// TestPriorityFillsGaps: where a guaranteed trainer leaves gaps of six
+// seconds, the opportunistic one uses at least half of them.
+func TestPriorityFillsGaps(t *testing.T) {
+	s := Start(t, Options{Policy: "priority", Policies: shipped("priority")})
+	pack := []string{oneShard, "--gimbal-pack", "--gimbal-memory=2GiB"}
+	high := s.Sbatch(t, Trainer("--memory 2GiB --gap-every 5 --gap 6 --seconds 27"), append(pack, "--gimbal-class=guaranteed")...)
+	s.WaitClients(t, 1)
+	low := s.Sbatch(t, Trainer("--memory 2GiB"), append(pack, "--gimbal-class=opportunistic")...)
+	wantState(t, s.WaitDone(t, high, 60*time.Second), "COMPLETED")
+	rec := s.GPU.Record()
+	gaps := gapsOf(rec.Of(label(high)))
+	if len(gaps) < 2 {
+		t.Fatalf("the guaranteed trainer left %d gaps, want two at least", len(gaps))
+	}
+	for _, g := range gaps {
+		used := rec.Between(g.Start, g.End).Busy(label(low))
+		t.Logf("a gap of %s, of which %s was used", g.End-g.Start, used)
+		if used < (g.End-g.Start)/2 {
+			t.Errorf("of a gap of %s the opportunistic trainer used %s, less than half", g.End-g.Start, used)
+		}
+	}
+	s.scancel(t, low)
+	s.wantHealthy(t)
+}
+
+// gapsOf are the times of five seconds and more between a tenant's stretches.
+func gapsOf(r simgpu.Record) []simgpu.Interval {
+	var gaps []simgpu.Interval
+	stretches := r.Stretches()
+	for i := 1; i < len(stretches); i++ {
+		if d := stretches[i].Start - stretches[i-1].End; d >= 5*time.Second {
+			gaps = append(gaps, simgpu.Interval{Start: stretches[i-1].End, End: stretches[i].Start})
+		}
+	}
+	return gaps
+}
+
+// TestManyShortSteps: 200 short packed steps at 16 at a time. None is lost,
+// none is left stopped, the daemon's memory stays flat.
+func TestManyShortSteps(t *testing.T) {
+	s := Start(t, Options{Policies: map[string]string{"timeslice": quickTurns}})
+	run := func(steps int) {
+		script := fmt.Sprintf("seq %d | xargs -P 16 -I{} srun -n1 --overlap --gimbal-pack --gimbal-memory=1GiB --quiet true", steps)
+		id := s.Sbatch(t, script, oneShard, "-n16")
+		j := s.WaitDone(t, id, 180*time.Second)
+		if j.State != "COMPLETED" {
+			t.Fatalf("job %d is %s: %s", id, j.State, s.JobOutput(t, id))
+		}
+		if n := s.endedSteps(id); n != steps {
+			t.Errorf("%d of %d steps are in the journal", n, steps)
+		}
+	}
+	run(40)
+	before := s.rss(t)
+	run(160)
+	s.wantHealthy(t)
+	if after := s.rss(t); after > before+6<<20 {
+		t.Errorf("the daemon grew from %d to %d bytes over 160 steps", before, after)
+	}
+}
+
+// endedSteps counts the ended tenants of a job.
+func (s *Stack) endedSteps(job int) int {
+	r := s.Gimbal("status", "-a", "-X", "-n", "-P", "-o", "JobID", "-S", "now-1hour")
+	n := 0
+	for line := range strings.Lines(r.Stdout) {
+		if strings.HasPrefix(line, fmt.Sprintf("%d.", job)) {
+			n++
+		}
+	}
+	return n
+}
+
+// rss is the daemon's resident memory in bytes.
+func (s *Stack) rss(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.DaemonPID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(b))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// TestWorkersOfEveryKindArePaused: processes that fork, call setsid, fork
+// twice or exec, also while the pause is under way, are paused with their job.
+func TestWorkersOfEveryKindArePaused(t *testing.T) {
+	for _, track := range []string{"linuxproc", "cgroup"} {
+		t.Run(track, func(t *testing.T) {
+			o := Options{Policies: map[string]string{"timeslice": longTurns}}
+			o.Slurm.Proctrack = track
+			s := Start(t, o)
+			pids := filepath.Join(s.Out, "pids")
+			paused, other := twoInTurns(t, s, Trainer("--memory 2GiB --seconds 40 --fork 3 --setsid-workers 3 --daemon-workers 3 "+
+				"--exec-workers 2 --fork-every 20 --child-life 3000 --fork-kind setsid --pids "+pids+"-$SLURM_JOB_ID"))
+			all := readPIDs(t, fmt.Sprintf("%s-%d", pids, paused))
+			if len(all) < 11 {
+				t.Fatalf("the trainer told of %d processes, want 11 at least", len(all))
+			}
+			stopped, running := Stopped(all)
+			if len(running) > 0 && !s.frozen(paused) {
+				t.Errorf("of %d processes of the paused job %v run", len(stopped)+len(running), running)
+			}
+			s.scancel(t, paused)
+			s.scancel(t, other)
+			s.wantHealthy(t)
+		})
+	}
+}
+
+func readPIDs(t *testing.T, path string) []int {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, word := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
