@@ -2,13 +2,15 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 )
 
 // Compile makes the node's policies of the sources that LoadPolicies found:
 // all of them are checked, also those that no GPU has. The node's own limits
-// bind each; notes say what a policy asked for beyond them.
+// bind each; notes say what a policy that is in use asked for beyond them.
 func (c *Config) Compile(sources []Source) (set *policy.Set, notes []string, err error) {
 	byName := map[string]*policy.Policy{}
 	for _, s := range sources {
@@ -19,7 +21,7 @@ func (c *Config) Compile(sources []Source) (set *policy.Set, notes []string, err
 		if p.Name != s.Name {
 			return nil, nil, &Error{File: s.File, Msg: fmt.Sprintf("the policy is called %q and its file %s.toml", p.Name, s.Name)}
 		}
-		if note := c.bind(p); note != "" {
+		if note := c.bind(p); note != "" && c.uses(s.Name) {
 			notes = append(notes, note)
 		}
 		byName[s.Name] = p
@@ -29,6 +31,11 @@ func (c *Config) Compile(sources []Source) (set *policy.Set, notes []string, err
 		set.ByGPU[gpu] = byName[name]
 	}
 	return set, notes, nil
+}
+
+// uses tells whether a GPU has the policy.
+func (c *Config) uses(name string) bool {
+	return name == c.Policy.Default || slices.Contains(slices.Collect(maps.Values(c.Policy.PerGPU)), name)
 }
 
 // bind lowers a policy's limits to the node's and says so.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // table is one table of the schema with its keys.
@@ -81,11 +82,16 @@ func place(path string) string {
 // tolerance is how many letters may differ for a key to be a likely slip.
 func tolerance(key string) int { return max(2, len(key)/3) }
 
-// nearest finds the key with the least edit distance.
+// nearest finds the key with the least edit distance. A word that was cut
+// short is near to the whole one, however long that is.
 func nearest(key string, keys []string) (best string, dist int) {
 	dist = 1 << 30
 	for _, k := range keys {
-		if d := distance(key, k); d < dist {
+		d := distance(key, k)
+		if len(key) > 2 && strings.HasPrefix(k, key) {
+			d = min(d, 2)
+		}
+		if d < dist {
 			best, dist = k, d
 		}
 	}

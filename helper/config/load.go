@@ -63,7 +63,7 @@ func readTrusted(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the configuration: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	st, err := f.Stat()
 	if err != nil {
 		return "", fmt.Errorf("read the configuration: %w", err)

@@ -18,7 +18,7 @@ func probe(path string) error {
 	if err := lib.Open(); err != nil {
 		return fmt.Errorf("driver library not found: %w", err)
 	}
-	defer lib.Close()
+	defer func() { _ = lib.Close() }()
 	for _, symbol := range []string{"nvmlInit_v2", "nvmlShutdown"} {
 		if err := lib.Lookup(symbol); err != nil {
 			return fmt.Errorf("%s is not NVML, or too old: it lacks %s", path, symbol)
@@ -36,7 +36,7 @@ func replaced(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		w := strings.Fields(lines.Text())
 		if len(w) < 6 || !strings.HasPrefix(filepath.Base(w[5]), base+".so") {

@@ -129,7 +129,7 @@ func (r *Reader) processUtil(dev nvml.Device, uuid string, procs []model.GPUProc
 	default:
 		return r.unread(uuid, "utilisation of processes", ret)
 	}
-	r.unread(uuid, "utilisation of processes", nvml.SUCCESS)
+	_ = r.unread(uuid, "utilisation of processes", nvml.SUCCESS)
 	shares := average(samples)
 	odd := false
 	for i := range procs {

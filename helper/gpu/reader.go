@@ -75,7 +75,7 @@ func newReader(path string, lib library, probe func(string) error) *Reader {
 // Close gives the library back.
 func (r *Reader) Close() {
 	if r.up {
-		r.lib.Shutdown()
+		_ = r.lib.Shutdown()
 		r.up = false
 	}
 }
@@ -132,7 +132,7 @@ func (r *Reader) failed(now time.Duration, why string) {
 // stop gives up a library that answers nothing any more; the next look but a
 // little later initialises it anew.
 func (r *Reader) stop(now time.Duration, ret nvml.Return) {
-	r.lib.Shutdown()
+	_ = r.lib.Shutdown()
 	r.up = false
 	r.failed(now, r.explain(ret))
 }

@@ -25,7 +25,7 @@ const (
 
 // ErrNoJob is what a call about a job returns that Slurm does not know, or no
 // longer.
-var ErrNoJob = errors.New("Slurm knows no such job")
+var ErrNoJob = errors.New("no such job in Slurm")
 
 // Options say how the commands are found and called.
 type Options struct {
