@@ -43,11 +43,7 @@ func benchmarkPause(b *testing.B, n int) {
 			b.Fatal(err)
 		}
 	}
-	low, mine := median(bare), median(ours)
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(low.Microseconds()), "floor-us")
-	b.ReportMetric(float64(mine.Microseconds()), "pause-us")
-	b.ReportMetric(float64(mine)/float64(low), "ratio")
+	report(b, bare, ours)
 }
 
 // floor stops the processes by a bare loop, continues them again, and returns
@@ -133,4 +129,114 @@ func settled(b *testing.B, group, n int) []int {
 func median(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)/2]
+}
+
+// BenchmarkFreeze measures a freeze, with its proofs before and after, beside its
+// floor in the same run: the bare write and reads until the kernel confirms it.
+func BenchmarkFreeze(b *testing.B) {
+	for _, version := range []int{1, 2} {
+		for _, n := range []int{1, 34, 512} {
+			b.Run(fmt.Sprintf("v%d/%d", version, n), func(b *testing.B) { benchmarkFreeze(b, version, n) })
+		}
+	}
+}
+
+func benchmarkFreeze(b *testing.B, version, n int) {
+	root, pids := sleepers(b, n)
+	ids := []ID{root}
+	for _, pid := range pids {
+		if pid != root.PID {
+			ids = append(ids, ID{PID: pid})
+		}
+	}
+	dir := step(b, version, ids...)
+	tr := NewTracker(Host{}, nil)
+	defer tr.Close()
+	if err := tr.Watch(root, true); err != nil {
+		b.Fatal(err)
+	}
+	target := Target{Roots: []ID{root}}
+	var bare, ours []time.Duration
+	for b.Loop() {
+		bare = append(bare, freezeFloor(b, dir))
+		f, err := tr.Freeze(context.Background(), target, []Freezer{dir}, nil)
+		if err != nil || f.Processes != n {
+			b.Fatalf("%d of %d frozen: %v", f.Processes, n, err)
+		}
+		ours = append(ours, f.Latency)
+		if _, err := tr.host.Thaw(f.Dirs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	report(b, bare, ours)
+}
+
+func freezeFloor(b *testing.B, f Freezer) time.Duration {
+	d, err := f.openDir()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.close()
+	begin := time.Now()
+	if err := d.write(true); err != nil {
+		b.Fatal(err)
+	}
+	for s := (FreezerState{}); !s.Frozen; {
+		if s, err = d.state(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	took := time.Since(begin)
+	if err := d.thaw(); err != nil {
+		b.Fatal(err)
+	}
+	return took
+}
+
+// report gives the medians in microseconds and their ratio.
+func report(b *testing.B, bare, ours []time.Duration) {
+	low, mine := median(bare), median(ours)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(low.Microseconds()), "floor-us")
+	b.ReportMetric(float64(mine.Microseconds()), "ours-us")
+	b.ReportMetric(float64(mine)/float64(low), "ratio")
+}
+
+// BenchmarkScan measures one look at every process of the host.
+func BenchmarkScan(b *testing.B) {
+	var procs []Process
+	var err error
+	for b.Loop() {
+		if procs, err = (Host{}).Scan(procs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(procs)), "processes")
+}
+
+// BenchmarkLook measures the look at one process that is paused.
+func BenchmarkLook(b *testing.B) {
+	root, _ := sleepers(b, 1)
+	for b.Loop() {
+		if (Host{}).Look(root) != ConditionRunning {
+			b.Fatal("not running")
+		}
+	}
+}
+
+// BenchmarkFollow measures what a fork and exit of a member costs the tracker.
+func BenchmarkFollow(b *testing.B) {
+	root, _ := sleepers(b, 1)
+	tr := NewTracker(Host{}, nil)
+	defer tr.Close()
+	if err := tr.Watch(root, true); err != nil {
+		b.Fatal(err)
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for b.Loop() {
+		tr.take(event{what: eventFork, ppid: root.PID, pid: 1})
+		tr.take(event{what: eventExit, pid: 1})
+		delete(tr.nodes, 1)
+	}
 }

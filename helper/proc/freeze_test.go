@@ -16,7 +16,7 @@ import (
 
 // step makes a real directory as Slurm would for a step or task, and moves
 // processes into it. It skips where this host has no such hierarchy.
-func step(t *testing.T, version int, members ...ID) Freezer {
+func step(t testing.TB, version int, members ...ID) Freezer {
 	t.Helper()
 	m := Host{}.mounts()
 	mount, below := m.freezer, "uid_0/job_1/step_0"
@@ -45,7 +45,7 @@ func step(t *testing.T, version int, members ...ID) Freezer {
 	return f
 }
 
-func move(t *testing.T, id ID, dir string) {
+func move(t testing.TB, id ID, dir string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(id.PID)), 0); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func move(t *testing.T, id ID, dir string) {
 }
 
 // removeTree thaws a tree, kills what is in it, and removes it.
-func removeTree(t *testing.T, top string) {
+func removeTree(t testing.TB, top string) {
 	version := 2
 	if strings.Contains(top, "/freezer/") {
 		version = 1
@@ -291,6 +291,27 @@ func TestThawOfADirectoryThatWasMadeAgain(t *testing.T) {
 			t.Errorf("state: %v", err)
 		}
 	}
+}
+
+// A pause by signals takes in the step's directory: those of the user that no
+// tree holds, and nobody else.
+func TestPauseOfACgroup(t *testing.T) {
+	versions(t, func(t *testing.T, version int) {
+		tr, l, dir := counter(t, version)
+		orphan, stranger := launch(t, "sleep 1000"), launchAs(t, "sleep 1000", asUser(4711))
+		move(t, orphan.id, dir.Dir)
+		move(t, stranger.id, dir.Dir)
+		p := pause(t, tr, Target{Roots: []ID{l.id}, Cgroups: []string{dir.Dir, dir.Dir + "/gone"}})
+		if !slices.Contains(p.Stopped, orphan.id) || state(t, orphan.id) != 'T' || state(t, l.id) != 'T' {
+			t.Errorf("paused %+v", p)
+		}
+		if slices.Contains(p.Stopped, stranger.id) || state(t, stranger.id) == 'T' {
+			t.Errorf("stopped a stranger: %+v", p)
+		}
+		if _, err := tr.host.Resume(p.Stopped); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // A freeze that the kernel never confirms is taken back, lest the job freeze later

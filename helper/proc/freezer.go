@@ -69,6 +69,29 @@ func (h Host) FreezerOf(task ID) (Freezer, error) {
 	return Freezer{}, fmt.Errorf("process %s: %w", task, ErrNoFreezer)
 }
 
+// FreezersOf finds the directories to freeze for several tasks, each once, in the
+// order of the tasks. Tasks that ended are left out; when one that lives has none,
+// so has the whole: half a tenant is not frozen.
+func (h Host) FreezersOf(tasks []ID) ([]Freezer, error) {
+	var dirs []Freezer
+	for _, task := range tasks {
+		f, err := h.FreezerOf(task)
+		if errors.Is(err, ErrGone) || err != nil && !h.runs(task) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(dirs, f) {
+			dirs = append(dirs, f)
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, fmt.Errorf("no task lives: %w", ErrNoFreezer)
+	}
+	return dirs, nil
+}
+
 // freezerAt is the directory at a path below a mount point, if it can freeze.
 func freezerAt(mount, below string, version int) (Freezer, error) {
 	f := Freezer{Dir: filepath.Join(mount, below), Version: version}

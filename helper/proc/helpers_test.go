@@ -127,7 +127,7 @@ func killMarked(t *testing.T, mark string) {
 }
 
 // eventually polls until a condition holds.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {

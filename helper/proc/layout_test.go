@@ -103,3 +103,22 @@ func TestFreezerOfADirectoryThatIsNotThere(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+func TestFreezersOf(t *testing.T) {
+	f := newFake(t)
+	dir := f.dirV1("slurm/uid_0/job_5/step_0", 7, 8)
+	other := f.dirV1("slurm/uid_0/job_5/step_1", 9)
+	in := func(pid int, where string) ID { return f.process(pid, 1001, "train", "6:freezer:"+where+"\n") }
+	a, b := in(7, "/slurm/uid_0/job_5/step_0"), in(8, "/slurm/uid_0/job_5/step_0")
+	c, out := in(9, "/slurm/uid_0/job_5/step_1"), in(10, "/")
+	gone := ID{PID: 11, Start: 1}
+	got, err := f.FreezersOf([]ID{a, gone, b, c})
+	if err != nil || len(got) != 2 || got[0].Dir != dir || got[1].Dir != other {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, tasks := range [][]ID{{a, out}, {gone}, nil} {
+		if got, err := f.FreezersOf(tasks); !errors.Is(err, ErrNoFreezer) {
+			t.Errorf("%v: %+v, %v", tasks, got, err)
+		}
+	}
+}
