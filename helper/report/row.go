@@ -101,12 +101,13 @@ func wanted(v *model.View, refs []model.JobRef) (whole bool, steps map[uint32]bo
 // at is the node's monotonic time of the row's readings.
 func (r *Row) at() time.Duration { return r.View.Registered + r.View.Elapsed }
 
-// gpu is a GPU's number, or its UUID where the driver no longer shows it.
+// gpu is a GPU's number, or the start of its UUID where the driver does not
+// show it any more.
 func (p *page) gpu(uuid string) string {
 	if n, ok := p.index[uuid]; ok {
 		return n
 	}
-	return uuid
+	return uuid[:min(len(uuid), len("GPU-00000000"))]
 }
 
 // mates are the live tenants that share a GPU with the row's.

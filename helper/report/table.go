@@ -93,20 +93,22 @@ func Write(w io.Writer, cols []Column, rows []Row, l Layout) error {
 		return writeParsable(w, cols, rows, l)
 	}
 	cells := make([][]string, len(rows))
+	all := make([]string, len(rows)*len(cols))
 	for i := range rows {
-		cells[i] = make([]string, len(cols))
+		cells[i] = all[i*len(cols) : (i+1)*len(cols)]
 		for k, c := range cols {
 			cells[i][k] = Printable(c.Value(&rows[i]))
 		}
 	}
 	widths := columnWidths(cols, cells)
 	var b strings.Builder
+	b.Grow((len(rows) + 2) * 160)
 	if !l.NoHeader {
 		writeHeader(&b, cols, widths)
 	}
 	for _, line := range cells {
 		for k, c := range cols {
-			b.WriteString(fit(line[k], widths[k], c.Left))
+			writeFit(&b, line[k], widths[k], c.Left)
 			b.WriteByte(' ')
 		}
 		b.WriteByte('\n')

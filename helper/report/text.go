@@ -53,7 +53,7 @@ func ExitCode(status int) string { return fmt.Sprintf("%d:%d", status>>8&0xff, s
 // Printable makes a text one line that does nothing to a terminal: what is
 // not printable is written as an escape. Backslashes stay as they are.
 func Printable(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
+	if plain(s) || strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
 	var b strings.Builder
@@ -93,19 +93,44 @@ func screen() *runewidth.Condition {
 }
 
 // Width is how many columns of a terminal a text takes.
-func Width(s string) int { return screen().StringWidth(s) }
+func Width(s string) int {
+	if plain(s) {
+		return len(s)
+	}
+	return screen().StringWidth(s)
+}
+
+// plain tells whether a text is printable ASCII alone, as most are.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
 
 // fit pads a text to width columns, to the left or the right; what is too
 // long is cut and marked with a plus sign.
 func fit(s string, width int, left bool) string {
+	var b strings.Builder
+	writeFit(&b, s, width, left)
+	return b.String()
+}
+
+func writeFit(b *strings.Builder, s string, width int, left bool) {
 	w := Width(s)
 	if w > width {
 		s = screen().Truncate(s, width, "+")
 		w = Width(s)
 	}
-	pad := strings.Repeat(" ", max(width-w, 0))
 	if left {
-		return s + pad
+		b.WriteString(s)
 	}
-	return pad + s
+	for range width - w {
+		b.WriteByte(' ')
+	}
+	if !left {
+		b.WriteString(s)
+	}
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"sort"
+	"slices"
 	"strconv"
 	"time"
 
@@ -83,11 +84,14 @@ func (s *source) fromDaemon(q model.StatusQuery) (model.Snapshot, error) {
 			return model.Snapshot{}, err
 		}
 		views, _ := journal.UnpackAll(page.Ended)
-		ended = append(ended, views...)
+		if ended == nil {
+			ended = views
+		} else {
+			ended = append(ended, views...)
+		}
 		q.After += len(views)
 		if !page.More || len(views) == 0 {
-			page.Tenants = append(ended, page.Tenants...)
-			sortViews(page.Tenants)
+			page.Tenants = sorted(append(ended, page.Tenants...))
 			return page.Snapshot, nil
 		}
 	}
@@ -109,18 +113,28 @@ func (s *source) neighbours(now time.Time) []model.View {
 	return out
 }
 
-// sortViews puts first who came first; those without a start (another's) last.
-func sortViews(views []model.View) {
-	sort.SliceStable(views, func(i, k int) bool {
+// sorted puts first who came first; those without a start (another's) last.
+// The views are large: they are moved once.
+func sorted(views []model.View) []model.View {
+	order := make([]int, len(views))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, k int) int {
 		a, b := &views[i], &views[k]
 		if a.Hidden != b.Hidden {
-			return b.Hidden
+			if a.Hidden {
+				return 1
+			}
+			return -1
 		}
-		if !a.Start.Equal(b.Start) {
-			return a.Start.Before(b.Start)
-		}
-		return a.Reg.JobID < b.Reg.JobID
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Reg.JobID, b.Reg.JobID))
 	})
+	out := make([]model.View, len(views))
+	for i, n := range order {
+		out[i] = views[n]
+	}
+	return out
 }
 
 func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapshot, note string, err error) {
@@ -142,7 +156,7 @@ func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapsh
 		}
 		snap.Node = l.Tenant.Reg.Node
 	}
-	sortViews(snap.Tenants)
+	snap.Tenants = sorted(snap.Tenants)
 	note = fmt.Sprintf("read from %s, last written at %s, %s ago", s.state,
 		r.Last.In(now.Location()).Format("2006-01-02T15:04:05"), ago(now.Sub(r.Last)))
 	if !r.SameBoot {

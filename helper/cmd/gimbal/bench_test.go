@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/journal"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+)
+
+// BenchmarkStatus10000 shows ten thousand ended tenants, the daemon's part
+// included. cpu-ms tells the time on the processor of both.
+func BenchmarkStatus10000(b *testing.B) {
+	dir := b.TempDir()
+	state, socket := filepath.Join(dir, "state"), filepath.Join(dir, "run", "g.sock")
+	if err := fillHistory(state, 10_000); err != nil {
+		b.Fatal(err)
+	}
+	s, err := wire.Listen(socket, wire.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { _ = s.Serve(ctx, pagesOf(state)) }()
+	w := world{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }, now: func() time.Time { return noon }}
+	before := cpuTime(b)
+	for b.Loop() {
+		if code := run([]string{"status", "--socket", socket, "-S", "2020-01-01"}, w); code != exitOK {
+			b.Fatalf("exit %d", code)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+}
+
+func fillHistory(dir string, n int) error {
+	j, err := journal.Open(dir, journal.Options{})
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		t := tenant(uint32(i+1), "train.sh", 1001, 0)
+		t.State, t.EndedAt = model.Gone, t.Registered+time.Minute
+		t.Steps = append(t.Steps, model.Step{ID: 0, Tasks: 4, Ended: true})
+		t.Peak = map[string]model.Bytes{"GPU-aa": 8 << 30}
+		wall, mono := at(i % 1800)
+		if err := j.Append(model.Record{Wall: wall, At: mono, Tenant: t}); err != nil {
+			return err
+		}
+	}
+	return j.Close()
+}
+
+// pagesOf serves the history as gimbald does.
+func pagesOf(dir string) wire.Handler {
+	return func(_ context.Context, _ wire.Peer, req wire.Request) (any, error) {
+		if req.Op == wire.OpPing {
+			return wire.Pong{}, nil
+		}
+		var q model.StatusQuery
+		if err := req.Decode(&q); err != nil {
+			return nil, err
+		}
+		var r model.StatusReply
+		var err error
+		r.Ended, _, r.More, err = journal.Page(dir, q, 3<<20, nil)
+		return r, err
+	}
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
