@@ -6,7 +6,10 @@ GIMBAL_SO_CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -Wal
 # Undefined symbols are Slurm's own, there once it has loaded us: not -z defs.
 GIMBAL_SO_LDFLAGS := -shared -pthread -Wl,-z,relro -Wl,-z,now -Wl,--as-needed
 
-build/gimbal.so: $(GIMBAL_SO_SRC) spank/gimbal.h spank/gimbal_core.h
+# Where it goes; the tests build one with sanitizers elsewhere.
+GIMBAL_SO ?= build/gimbal.so
+
+$(GIMBAL_SO): $(GIMBAL_SO_SRC) spank/gimbal.h spank/gimbal_core.h
 	@mkdir -p $(@D)
 	$(CC) $(GIMBAL_SO_CFLAGS) $(CFLAGS) -o $@ $(GIMBAL_SO_SRC) $(GIMBAL_SO_LDFLAGS) $(LDFLAGS)
 

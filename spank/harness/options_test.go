@@ -1,0 +1,367 @@
+package harness
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// carrier is the variable in which an option travels.
+func carrier(option string) string {
+	return "SLURM_SPANK__SLURM_SPANK_OPTION_gimbal_" + strings.ReplaceAll(option, "-", "_")
+}
+
+// control is its name in the job control environment.
+func control(option string) string { return strings.TrimPrefix(carrier(option), "SLURM_SPANK_") }
+
+// at is the moment that the deadlines are seen from: a Sunday.
+var at = time.Date(2026, 11, 29, 15, 8, 29, 0, berlin())
+
+func berlin() *time.Location {
+	loc, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	return loc
+}
+
+func uts(year, month, day, hour, minute, second int) string {
+	return fmt.Sprintf("uts%d", time.Date(year, time.Month(month), day, hour, minute, second, 0, berlin()).Unix())
+}
+
+// values are what a user may write, with the canonical form; "" is refused.
+var values = []struct{ option, value, want string }{
+	{"gimbal-pack", "alpha", "alpha"},
+	{"gimbal-pack", "a", "a"},
+	{"gimbal-pack", "a-b_9", "a-b_9"},
+	{"gimbal-pack", strings.Repeat("a", 32), strings.Repeat("a", 32)},
+	{"gimbal-pack", strings.Repeat("a", 33), ""},
+	{"gimbal-pack", "", "1"},
+	{"gimbal-pack", "(null)", "1"},
+	{"gimbal-pack", "1", "1"},
+	{"gimbal-pack", "yes", "1"},
+	{"gimbal-pack", "on", "1"},
+	{"gimbal-pack", "true", "1"},
+	{"gimbal-pack", "0", "off"},
+	{"gimbal-pack", "no", "off"},
+	{"gimbal-pack", "false", "off"},
+	{"gimbal-pack", "off", "off"},
+	{"gimbal-pack", "Alpha", ""},
+	{"gimbal-pack", "9a", ""},
+	{"gimbal-pack", "-a", ""},
+	{"gimbal-pack", "a b", ""},
+	{"gimbal-pack", "a/b", ""},
+	{"gimbal-pack", "a.toml", ""},
+	{"gimbal-pack", "ä", ""},
+	{"gimbal-pack", "2", ""},
+	{"gimbal-pack", "ON", ""},
+
+	{"gimbal-memory", "16GiB", "16384MiB"},
+	{"gimbal-memory", "16G", "16384MiB"},
+	{"gimbal-memory", "16gb", "16384MiB"},
+	{"gimbal-memory", "500M", "500MiB"},
+	{"gimbal-memory", "500MiB", "500MiB"},
+	{"gimbal-memory", "0.5G", "512MiB"},
+	{"gimbal-memory", "1.5T", "1572864MiB"},
+	{"gimbal-memory", "1025K", "2MiB"},
+	{"gimbal-memory", "1k", "1MiB"},
+	{"gimbal-memory", "0.000001K", "1MiB"},
+	{"gimbal-memory", "1024T", "1073741824MiB"},
+	{"gimbal-memory", "1024.5T", ""},
+	{"gimbal-memory", "1025T", ""},
+	{"gimbal-memory", "99999999999999999999G", ""},
+	{"gimbal-memory", "16", ""},
+	{"gimbal-memory", "0.5", ""},
+	{"gimbal-memory", "0G", ""},
+	{"gimbal-memory", "-1G", ""},
+	{"gimbal-memory", "+1G", ""},
+	{"gimbal-memory", "1e3M", ""},
+	{"gimbal-memory", "1.G", ""},
+	{"gimbal-memory", ".5G", ""},
+	{"gimbal-memory", "1,5G", ""},
+	{"gimbal-memory", "16 G", ""},
+	{"gimbal-memory", "16GiBs", ""},
+	{"gimbal-memory", "16Gi", ""},
+	{"gimbal-memory", "16B", ""},
+	{"gimbal-memory", "G", ""},
+	{"gimbal-memory", "", ""},
+	{"gimbal-memory", "50%", ""},
+	{"gimbal-memory", "1P", ""},
+
+	{"gimbal-class", "guaranteed", "guaranteed"},
+	{"gimbal-class", "opportunistic", "opportunistic"},
+	{"gimbal-class", "Guaranteed", ""},
+	{"gimbal-class", "best-effort", ""},
+	{"gimbal-class", "", ""},
+
+	{"gimbal-weight", "1", "1"},
+	{"gimbal-weight", "10000", "10000"},
+	{"gimbal-weight", "007", "7"},
+	{"gimbal-weight", "0", ""},
+	{"gimbal-weight", "10001", ""},
+	{"gimbal-weight", "-1", ""},
+	{"gimbal-weight", "1.5", ""},
+	{"gimbal-weight", "1 ", ""},
+	{"gimbal-weight", "", ""},
+	{"gimbal-weight", "99999999999999999999", ""},
+
+	{"gimbal-signal", "USR1", "USR1"},
+	{"gimbal-signal", "SIGUSR1", "USR1"},
+	{"gimbal-signal", "sigusr2@30", "USR2@30"},
+	{"gimbal-signal", "10", "USR1"},
+	{"gimbal-signal", "15@0", "TERM@0"},
+	{"gimbal-signal", "TERM@65535", "TERM@65535"},
+	{"gimbal-signal", "40", "40"},
+	{"gimbal-signal", "64@1", "64@1"},
+	{"gimbal-signal", "KILL", ""},
+	{"gimbal-signal", "9", ""},
+	{"gimbal-signal", "SIGSTOP", ""},
+	{"gimbal-signal", "19@5", ""},
+	{"gimbal-signal", "CONT", ""},
+	{"gimbal-signal", "18", ""},
+	{"gimbal-signal", "32", ""},
+	{"gimbal-signal", "65", ""},
+	{"gimbal-signal", "0", ""},
+	{"gimbal-signal", "USR3", ""},
+	{"gimbal-signal", "SIG", ""},
+	{"gimbal-signal", "USR1@", ""},
+	{"gimbal-signal", "@30", ""},
+	{"gimbal-signal", "USR1@30s", ""},
+	{"gimbal-signal", "USR1@65536", ""},
+	{"gimbal-signal", "USR1@-1", ""},
+	{"gimbal-signal", "B:USR1@30", ""},
+	{"gimbal-signal", "", ""},
+
+	{"gimbal-deadline", "now+1hour", uts(2026, 11, 29, 16, 8, 29)},
+	{"gimbal-deadline", "NOW+2HOURS", uts(2026, 11, 29, 17, 8, 29)},
+	{"gimbal-deadline", "now+90", uts(2026, 11, 29, 15, 9, 59)},
+	{"gimbal-deadline", "now+90seconds", uts(2026, 11, 29, 15, 9, 59)},
+	{"gimbal-deadline", "now + 5 minutes", uts(2026, 11, 29, 15, 13, 29)},
+	{"gimbal-deadline", "now+3days", uts(2026, 12, 2, 15, 8, 29)},
+	{"gimbal-deadline", "now+1week", uts(2026, 12, 6, 15, 8, 29)},
+	{"gimbal-deadline", "now", ""},
+	{"gimbal-deadline", "now+0", ""},
+	{"gimbal-deadline", "now-1hour", ""},
+	{"gimbal-deadline", "now+1fortnight", ""},
+	{"gimbal-deadline", "now+s", ""},
+	{"gimbal-deadline", "now+1hourss", ""},
+	{"gimbal-deadline", "now+9999999999", ""},
+	{"gimbal-deadline", "nowish", ""},
+	{"gimbal-deadline", "16:00", uts(2026, 11, 29, 16, 0, 0)},
+	{"gimbal-deadline", "15:00", uts(2026, 11, 30, 15, 0, 0)},
+	{"gimbal-deadline", "15:08:29", uts(2026, 11, 30, 15, 8, 29)},
+	{"gimbal-deadline", "15:08:30", uts(2026, 11, 29, 15, 8, 30)},
+	{"gimbal-deadline", "4:00 PM", uts(2026, 11, 29, 16, 0, 0)},
+	{"gimbal-deadline", "4:00pm", uts(2026, 11, 29, 16, 0, 0)},
+	{"gimbal-deadline", "12:30am", uts(2026, 11, 30, 0, 30, 0)},
+	{"gimbal-deadline", "12:30 PM", uts(2026, 11, 30, 12, 30, 0)},
+	{"gimbal-deadline", "13:00 PM", ""},
+	{"gimbal-deadline", "0:30 am", ""},
+	{"gimbal-deadline", "24:00", ""},
+	{"gimbal-deadline", "16:60", ""},
+	{"gimbal-deadline", "16:00:60", ""},
+	{"gimbal-deadline", "16:5", ""},
+	{"gimbal-deadline", "midnight", uts(2026, 11, 30, 0, 0, 0)},
+	{"gimbal-deadline", "noon", uts(2026, 11, 30, 12, 0, 0)},
+	{"gimbal-deadline", "teatime", uts(2026, 11, 29, 16, 0, 0)},
+	{"gimbal-deadline", "fika", uts(2026, 11, 30, 15, 0, 0)},
+	{"gimbal-deadline", "tomorrow", uts(2026, 11, 30, 0, 0, 0)},
+	{"gimbal-deadline", "tomorrow noon", uts(2026, 11, 30, 12, 0, 0)},
+	{"gimbal-deadline", "noon tomorrow", uts(2026, 11, 30, 12, 0, 0)},
+	{"gimbal-deadline", "today 16:00", uts(2026, 11, 29, 16, 0, 0)},
+	{"gimbal-deadline", "today", ""},
+	{"gimbal-deadline", "today 15:00", ""},
+	{"gimbal-deadline", "yesterday", ""},
+	{"gimbal-deadline", "2026-12-24", uts(2026, 12, 24, 0, 0, 0)},
+	{"gimbal-deadline", "2026-12-24T18:30", uts(2026, 12, 24, 18, 30, 0)},
+	{"gimbal-deadline", "2026-12-24t18:30:15", uts(2026, 12, 24, 18, 30, 15)},
+	{"gimbal-deadline", "2026-12-24 18:30", uts(2026, 12, 24, 18, 30, 0)},
+	{"gimbal-deadline", "2027-07-01T12:00", uts(2027, 7, 1, 12, 0, 0)}, // summer time
+	{"gimbal-deadline", "2026-11-29", ""},
+	{"gimbal-deadline", "2025-12-24", ""},
+	{"gimbal-deadline", "2027-02-29", ""},
+	{"gimbal-deadline", "2027-13-01", ""},
+	{"gimbal-deadline", "2027-00-01", ""},
+	{"gimbal-deadline", "2027-01-32", ""},
+	{"gimbal-deadline", "2027-01", ""},
+	{"gimbal-deadline", "2027-01-01T", ""},
+	{"gimbal-deadline", "2027-01-01Tnoon", ""},
+	{"gimbal-deadline", "12/24", uts(2026, 12, 24, 0, 0, 0)},
+	{"gimbal-deadline", "12/24/27", uts(2027, 12, 24, 0, 0, 0)},
+	{"gimbal-deadline", "12/24/2027", uts(2027, 12, 24, 0, 0, 0)},
+	{"gimbal-deadline", "12.24.27", uts(2027, 12, 24, 0, 0, 0)},
+	{"gimbal-deadline", "12/24-18:30", uts(2026, 12, 24, 18, 30, 0)},
+	{"gimbal-deadline", "12/24 18:30", uts(2026, 12, 24, 18, 30, 0)},
+	{"gimbal-deadline", "11/28", uts(2027, 11, 28, 0, 0, 0)},
+	{"gimbal-deadline", "11/29", uts(2027, 11, 29, 0, 0, 0)},
+	{"gimbal-deadline", "11/29 16:00", uts(2026, 11, 29, 16, 0, 0)},
+	{"gimbal-deadline", "2/29", uts(2028, 2, 29, 0, 0, 0)},
+	{"gimbal-deadline", "12/24.27", ""},
+	{"gimbal-deadline", "12/24/127", ""},
+	{"gimbal-deadline", "1224", uts(2026, 12, 24, 0, 0, 0)},
+	{"gimbal-deadline", "122427", uts(2027, 12, 24, 0, 0, 0)},
+	{"gimbal-deadline", "1224-18:30", uts(2026, 12, 24, 18, 30, 0)},
+	{"gimbal-deadline", "1224 6:30 pm", uts(2026, 12, 24, 18, 30, 0)},
+	{"gimbal-deadline", "12245", ""},
+	{"gimbal-deadline", "1", ""},
+	{"gimbal-deadline", "uts1795966109", "uts1795966109"},
+	{"gimbal-deadline", "uts1", "uts1"},
+	{"gimbal-deadline", "uts", ""},
+	{"gimbal-deadline", "uts1x", ""},
+	{"gimbal-deadline", "uts1234567890123", ""},
+	{"gimbal-deadline", "16:00 17:00", ""},
+	{"gimbal-deadline", "12/24 12/25", ""},
+	{"gimbal-deadline", "noonish", ""},
+	{"gimbal-deadline", "", ""},
+	{"gimbal-deadline", "   ", ""},
+	{"gimbal-deadline", strings.Repeat("1", 100), ""},
+}
+
+// each runs commands for every value, in one process that loads the plugin
+// anew for each, and hands on what was printed for it.
+func each(t *testing.T, context int, commands func(s *script, i int), check func(t *testing.T, i int, out []string)) {
+	t.Helper()
+	s := plain.script(context).do("now %d", at.Unix())
+	for i := range values {
+		s.do("echo == %d", i)
+		commands(s, i)
+		s.do("unload").do("load %s", s.bin.plugin)
+	}
+	blocks := strings.Split(strings.Join(s.run(t), "\n"), "== ")[1:]
+	if len(blocks) != len(values) {
+		t.Fatalf("%d blocks for %d values", len(blocks), len(values))
+	}
+	for i, block := range blocks {
+		t.Run(values[i].option+"="+values[i].value, func(t *testing.T) { check(t, i, strings.Split(block, "\n")) })
+	}
+}
+
+func TestValuesOnTheCommandLine(t *testing.T) {
+	commands := func(s *script, i int) {
+		v := values[i]
+		s.do("unenv %s", carrier(v.option)).do("hook init").do("opt gimbal-pack").do("opt %s %s", v.option, v.value)
+		s.do("hook init_post_opt").do("get %s", carrier(v.option)).do("getcontrol %s", control(v.option))
+	}
+	each(t, allocator, commands, func(t *testing.T, i int, out []string) {
+		v := values[i]
+		rc := fmt.Sprintf("%s rc %d", v.option, map[bool]int{true: -1}[v.want == ""])
+		errors := grep(out, "error: ")
+		if grep(out, rc) == nil {
+			t.Errorf("want %s, got %q", rc, out)
+		}
+		if v.want == "" {
+			if len(errors) != 1 || !strings.Contains(errors[0], "--"+v.option+"="+v.value[:min(60, len(v.value))]) || !strings.Contains(errors[0], "allowed is") {
+				t.Errorf("error lines %q", errors)
+			}
+			return
+		}
+		if got, _ := value(out, carrier(v.option)); got != v.want || errors != nil {
+			t.Errorf("got %q, want %q; errors %q", got, v.want, errors)
+		}
+		if got, _ := value(out, control(v.option)); got != v.want {
+			t.Errorf("job control environment: %q", got)
+		}
+	})
+}
+
+// TestValuesInTheEnvironment: the same values as GIMBAL_*.
+func TestValuesInTheEnvironment(t *testing.T) {
+	variable := func(i int) string { return strings.ToUpper(strings.ReplaceAll(values[i].option, "-", "_")) }
+	commands := func(s *script, i int) {
+		v := values[i]
+		s.do("unenv %s", carrier(v.option)).do("env %s=%s", variable(i), v.value)
+		s.do("hook init").do("get %s", carrier(v.option)).do("get %s", variable(i)).do("unenv %s", variable(i))
+	}
+	each(t, local, commands, func(t *testing.T, i int, out []string) {
+		v := values[i]
+		bad := v.want == "" && v.value != ""
+		warnings := grep(out, "error: gimbal: ignoring "+variable(i))
+		got, set := value(out, carrier(v.option))
+		want := strings.TrimSuffix(v.want, "off") // off is as good as nothing
+		if v.value == "" {
+			want = "" // and so is an empty variable
+		}
+		if got != want || set != (want != "") {
+			t.Errorf("carried %q, want %q", got, want)
+		}
+		if len(warnings) != map[bool]int{true: 1}[bad] {
+			t.Errorf("warnings %q", warnings)
+		}
+		if _, left := value(out, variable(i)); left == bad {
+			t.Errorf("%s is still there: %v", variable(i), left)
+		}
+	})
+}
+
+// TestValuesAtTheNode: nothing there is an error.
+func TestValuesAtTheNode(t *testing.T) {
+	commands := func(s *script, i int) {
+		v := values[i]
+		s.items().do("args core=/nowhere").do("hook init").do("ropt gimbal-pack alpha").do("ropt %s %s", v.option, v.value).do("hook init_post_opt")
+	}
+	each(t, remote, commands, func(t *testing.T, i int, out []string) {
+		if grep(out, values[i].option+" rc 0") == nil || grep(out, "error: ") != nil {
+			t.Errorf("%q", out)
+		}
+	})
+}
+
+// grep returns the lines with this beginning.
+func grep(lines []string, prefix string) (found []string) {
+	for _, line := range lines {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// TestInheritedAndOwn: which calls of Slurm count as the step's own.
+func TestInheritedAndOwn(t *testing.T) {
+	pack := carrier("gimbal-pack")
+	for name, tc := range map[string]struct {
+		env  []string
+		opts []string
+		pack string
+		own  bool
+	}{
+		"nothing":                    {nil, nil, "", false},
+		"outside a job":              {nil, []string{"alpha"}, "alpha", false},
+		"in a job":                   {[]string{"SLURM_JOB_ID=1"}, []string{"alpha"}, "alpha", true},
+		"inherited":                  {[]string{"SLURM_JOB_ID=1", pack + "=beta"}, []string{"beta"}, "beta", false},
+		"inherited and own":          {[]string{"SLURM_JOB_ID=1", pack + "=beta"}, []string{"beta", "alpha"}, "alpha", true},
+		"the same again":             {[]string{"SLURM_JOB_ID=1", pack + "=1"}, []string{"1", ""}, "1", true},
+		"off":                        {[]string{"SLURM_JOB_ID=1", pack + "=1"}, []string{"1", "off"}, "off", true},
+		"environment in a job":       {[]string{"SLURM_JOB_ID=1", "GIMBAL_PACK=beta"}, []string{"beta"}, "beta", false},
+		"environment and inherited":  {[]string{"SLURM_JOB_ID=1", "GIMBAL_PACK=off", pack + "=beta"}, []string{"beta"}, "beta", false},
+		"het, twice inherited":       {[]string{"SLURM_HET_SIZE=2", pack + "=beta"}, []string{"beta", "beta"}, "beta", false},
+		"het, own":                   {[]string{"SLURM_HET_SIZE=2", pack + "=beta"}, []string{"beta", "alpha", "beta", "alpha"}, "alpha", true},
+		"het, own on the first only": {[]string{"SLURM_HET_SIZE=2", pack + "=beta"}, []string{"beta", "alpha", "beta"}, "alpha", true},
+		"malformed, inherited":       {[]string{"SLURM_JOB_ID=1", pack + "=B B"}, []string{"B B"}, "B B", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := plain.script(local)
+			for _, e := range tc.env {
+				s.do("env %s", e)
+			}
+			s.do("hook init")
+			for _, o := range tc.opts {
+				if o == "" {
+					s.do("opt gimbal-pack")
+				} else {
+					s.do("opt gimbal-pack %s", o)
+				}
+			}
+			out := s.do("hook init_post_opt").do("show env").run(t)
+			got, _ := value(out, pack)
+			own, _ := value(out, "SLURM_SPANK_GIMBAL_OWN")
+			if got != tc.pack || (own == "1") != tc.own {
+				t.Errorf("pack %q own %q: %q", got, own, out)
+			}
+			if bad := grep(out, "gimbal-pack rc -1"); bad != nil {
+				t.Errorf("%q", bad)
+			}
+		})
+	}
+}
