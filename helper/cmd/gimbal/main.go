@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // version is set by the build.
@@ -41,6 +43,11 @@ func commands() []command {
 		{"status", "list packed jobs, live and ended, as sacct does", runStatus},
 		{"explain", "tell what happened to a job and why", runExplain},
 		{"timeline", "draw who computed when", runTimeline},
+		{"pause", "pause a job until it is released", runOrder(model.PrimPause)},
+		{"resume", "let a job run before all others until it is released", runOrder(model.PrimResume)},
+		{"evict", "end a job kindly and requeue it", runOrder(model.PrimEvict)},
+		{"notify", "send a job a signal that it catches", runOrder(model.PrimNotify)},
+		{"release", "end what pause or resume ordered", runOrder(release)},
 		{"simulate", "play policies through on a job history", func(args []string, w world) int {
 			return runSimulate(args, w.stdout, w.stderr)
 		}},
