@@ -249,7 +249,17 @@ func (j *Journal) due(now time.Time) bool {
 	if j.tail.size < j.retry {
 		return false
 	}
-	return j.tail.size >= j.opts.SegmentBytes || now.Sub(j.opened) >= j.opts.SegmentAge
+	return j.tail.size >= j.opts.SegmentBytes || now.Sub(j.opened) >= j.opts.SegmentAge || j.displaced()
+}
+
+// lookEvery is how many records apart the journal looks whether its files are
+// still where it put them.
+const lookEvery = 64
+
+// displaced tells whether somebody removed or replaced the newest file: what
+// is written to it would be lost with the daemon.
+func (j *Journal) displaced() bool {
+	return j.book.seq%lookEvery == 0 && j.tail.f != nil && !sameFile(j.tail.f, j.tail.f.Name())
 }
 
 // rotateAgain is by how much a file grows before a failed rotation is tried
@@ -261,6 +271,10 @@ func (j *Journal) rotate() error {
 		j.retry = j.tail.size + rotateAgain
 		return err
 	}
+	if j.past.f != nil && !sameFile(j.past.f, j.past.f.Name()) {
+		_ = j.past.close()
+		return j.openPast()
+	}
 	return nil
 }
 
@@ -268,6 +282,9 @@ func (j *Journal) rotate() error {
 // too old. The file appears whole or not at all.
 func (j *Journal) newSegment() error {
 	now := j.opts.Now()
+	if err := os.MkdirAll(j.records.dir, 0o755); err != nil {
+		return err
+	}
 	path := j.records.name(j.book.seq + 1)
 	if err := writeWhole(path, j.book.head(j.opts.Boot, now)); err != nil {
 		return err

@@ -345,7 +345,10 @@ func TestRotationThatFails(t *testing.T) {
 	o := testOptions()
 	o.SegmentBytes = 2000
 	j := mustOpen(t, dir, o)
-	j.records.dir = filepath.Join(dir, "missing")
+	j.records.dir = filepath.Join(dir, "file", "missing")
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	failures := 0
 	for i := range 20 {
 		if err := j.Append(at(i, tenant(1, model.Paused), nil, nil)); err != nil {
@@ -357,6 +360,28 @@ func TestRotationThatFails(t *testing.T) {
 	}
 	if r, err := Replay(dir, "boot-a"); err != nil || r.Seq != 20 {
 		t.Errorf("newest record %d, %v; want 20", r.Seq, err)
+	}
+}
+
+// Somebody removes the folder under a running daemon: a restart must find what
+// lives nevertheless.
+func TestFilesThatVanish(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	j := mustOpen(t, dir, testOptions())
+	appendAll(t, j, at(1, tenant(1, model.Paused), nil, nil))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * lookEvery {
+		appendAll(t, j, at(i, tenant(2, model.Running), nil, nil))
+	}
+	appendAll(t, j, at(500, tenant(3, model.Gone), nil, nil))
+	r, err := Replay(dir, "boot-a")
+	if err != nil || !stopped(r)["1@1"] || len(r.Live) != 2 {
+		t.Errorf("%+v, %v", stopped(r), err)
+	}
+	if past, err := Ended(dir, model.StatusQuery{}); err != nil || len(past) != 1 {
+		t.Errorf("history: %d, %v", len(past), err)
 	}
 }
 

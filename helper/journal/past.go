@@ -9,7 +9,8 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
-// endedSegment is the size at which a file of ended tenants is closed.
+// endedSegment is the size at which a file of ended tenants is closed, unless
+// less is kept in all.
 const endedSegment = 1 << 20
 
 func endedSeries(dir string) series { return series{dir: dir, prefix: "ended-", suffix: ".log"} }
@@ -30,7 +31,7 @@ func (j *Journal) openPast() error {
 
 // enterPast writes the final view of the tenant that a record ends.
 func (j *Journal) enterPast(r model.Record, before model.State) error {
-	if j.past.size >= endedSegment {
+	if j.past.size >= min(endedSegment, j.opts.EndedBytes/4) {
 		if err := j.rotatePast(r.Seq); err != nil {
 			return err
 		}

@@ -212,14 +212,14 @@ func TestEndedSurvivesACrashBetweenTheTwoLines(t *testing.T) {
 func TestEndedRotates(t *testing.T) {
 	dir := t.TempDir()
 	o := testOptions()
-	o.EndedBytes = 3 << 20
+	o.EndedBytes = 40_000
 	j := mustOpen(t, dir, o)
-	for i := range 24_000 {
+	for i := range 1000 {
 		appendAll(t, j, at(i, tenant(i+1, model.Gone), nil, nil))
 	}
 	paths, _ := j.ended.list()
 	past, err := Ended(dir, model.StatusQuery{})
-	if err != nil || len(paths) < 2 || len(paths) > 4 || past[len(past)-1].Reg.JobID != 24_000 {
+	if err != nil || len(paths) < 3 || len(paths) > 6 || past[len(past)-1].Reg.JobID != 1000 {
 		t.Errorf("%d files with %d tenants, %v", len(paths), len(past), err)
 	}
 }

@@ -153,6 +153,16 @@ func (t *tail) close() error {
 	return f.Close()
 }
 
+// sameFile tells whether a path leads to an open file. Where that cannot be
+// told it does not.
+func sameFile(f *os.File, path string) bool {
+	var open, there unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &open) != nil || unix.Lstat(path, &there) != nil {
+		return false
+	}
+	return open.Ino == there.Ino && open.Dev == there.Dev
+}
+
 // writeWhole makes a file appear with its content, or not at all.
 func writeWhole(path string, content []byte) error {
 	temp := path + ".new"

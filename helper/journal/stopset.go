@@ -215,7 +215,7 @@ func (s *StopSet) change(fn func() error) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.tail.size >= rewriteAt {
+	if s.tail.size >= rewriteAt || s.displaced() {
 		if err := s.rewrite(); err != nil {
 			return fmt.Errorf("rewrite the stop set %s: %w", s.path, err)
 		}
@@ -225,6 +225,10 @@ func (s *StopSet) change(fn func() error) error {
 	}
 	return nil
 }
+
+// displaced tells whether the path no longer leads to our file: somebody
+// cleaned the folder, and a guard would find nothing to continue.
+func (s *StopSet) displaced() bool { return !sameFile(s.f, s.path) }
 
 // rewrite replaces the file by one that holds the set alone.
 func (s *StopSet) rewrite() error {

@@ -64,6 +64,15 @@ func TestStopSetIsAMap(t *testing.T) {
 				e := want[n]
 				want[n] = Stopped{Procs: append(e.Procs, ids...), Cgroups: append(e.Cgroups, cg...)}
 			},
+			"hold": func(t *rapid.T) {
+				n := model.TenantID(name.Draw(t, "tenant"))
+				ids := rapid.SliceOfN(proc, 1, 2).Draw(t, "procs")
+				if err := s.AddHeld(n, ids, nil); err != nil {
+					t.Fatal(err)
+				}
+				e := want[n]
+				want[n] = Stopped{Procs: append(e.Procs, ids...), Cgroups: e.Cgroups, Held: true}
+			},
 			"remove": func(t *rapid.T) {
 				n := model.TenantID(name.Draw(t, "tenant"))
 				if err := s.Remove(n); err != nil {
@@ -100,7 +109,7 @@ func TestStopSetIsAMap(t *testing.T) {
 
 // equateEmpty takes nil and empty lists for equal.
 var equateEmpty = cmp.Transformer("lists", func(s Stopped) []string {
-	return append([]string{fmt.Sprint(s.Procs)}, s.Cgroups...)
+	return append([]string{fmt.Sprint(s.Procs, s.Held)}, s.Cgroups...)
 })
 
 // Whatever a crash leaves of the last line, what was there before stands, and
@@ -232,6 +241,28 @@ func TestOpenWaitsForTheGuard(t *testing.T) {
 	}
 	if err := <-opened; err != nil {
 		t.Error(err)
+	}
+}
+
+// Somebody cleans /run under a running daemon.
+func TestStopSetThatVanishes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stopped")
+	s := mustStopSet(t, path)
+	procs := []model.ProcID{{PID: 7, Start: 8}}
+	for _, spoil := range []func() error{
+		func() error { return os.Remove(path) },
+		func() error { return errors.Join(os.Remove(path), os.WriteFile(path, []byte("junk"), 0o600)) },
+	} {
+		if err := errors.Join(s.AddHeld("1@1", procs, nil), spoil(), s.Add("2@1", procs, nil)); err != nil {
+			t.Fatal(err)
+		}
+		st := load(t, path)
+		if len(st.Tenants) != 2 || !st.Tenants["1@1"].Held || st.Tenants["2@1"].Held || st.Generation != s.Generation() {
+			t.Errorf("the file holds %+v", st)
+		}
+		if err := errors.Join(s.Check(), s.Remove("1@1"), s.Remove("2@1")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
