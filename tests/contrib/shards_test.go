@@ -1,0 +1,277 @@
+package contrib
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memory16 is the site of the tests: GPUs of 16 GiB in shards of 1 GiB.
+func memory16(more ...string) map[string]string {
+	m := map[string]string{"gpu": `"16GiB"`}
+	for i := 0; i+1 < len(more); i += 2 {
+		m[more[i]] = more[i+1]
+	}
+	return m
+}
+
+// requests are jobs and what the scripts make of them.
+var requests = []struct {
+	name    string
+	site    map[string]string
+	options string
+	want    string // shards, or fields that stay as they are
+}{
+	{"stated", memory16(), "--gimbal-pack --gimbal-memory=12GiB", "12"},
+	{"rounded up", memory16(), "--gimbal-pack=jct --gimbal-memory=12.1g", "13"},
+	{"smallest", memory16(), "--gimbal-pack --gimbal-memory=1M", "1"},
+	{"the whole GPU", memory16(), "--gimbal-pack --gimbal-memory=16384M", "16"},
+	{"more than a GPU has", memory16(), "--gimbal-pack --gimbal-memory=1.5T", "16"},
+	{"nothing stated", memory16(), "--gimbal-pack", "16"},
+	{"the site's default", memory16("default", `"3GiB"`), "--gimbal-pack", "3"},
+	{"a default above the GPU", memory16("default", `"99GiB"`), "--gimbal-pack", "16"},
+	{"coarse shards", memory16("shard", `"1536M"`), "--gimbal-pack --gimbal-memory=4GiB", "3"},
+	{"several nodes", memory16(), "--gimbal-pack --gimbal-memory=2GiB -n4", "2"},
+	{"an array", memory16(), "--gimbal-pack --gimbal-memory=2GiB --array=1", "2"},
+	{"CPUs for each task", memory16(), "--gimbal-pack --gimbal-memory=2GiB -c2", "2"},
+
+	{"not packed", memory16(), "--gimbal-memory=12GiB", ""},
+	{"packed off", memory16(), "--gimbal-pack=off --gimbal-memory=12GiB", ""},
+	{"plain", memory16(), "-n1", ""},
+	{"own shards", memory16(), "--gimbal-pack --gimbal-memory=12GiB --gres=shard:2", "TresPerNode=gres:shard:2"},
+	{"own GPU", memory16(), "--gimbal-pack --gpus=1", "TresPerJob=gres:gpu:1"},
+	{"own GPU of each task", memory16(), "--gimbal-pack --gpus-per-task=1 -n2", "TresPerTask=gres:gpu:1"},
+	{"own GPU of the node", memory16(), "--gimbal-pack --gpus-per-node=2", "TresPerNode=gres:gpu:2"},
+
+	{"a partition with shards", memory16("partitions", `{ "main" }`), "--gimbal-pack -p main", "16"},
+	{"a partition without", memory16("partitions", `{ "main" }`), "--gimbal-pack -p plain", ""},
+	{"one of two without", memory16("partitions", `{ "main" }`), "--gimbal-pack -p main,plain", ""},
+	{"both with", memory16("partitions", `{ "plain", "main" }`), "--gimbal-pack -p main,plain", "16"},
+
+	{"a mistake in shard", memory16("shard", `"1 GiB"`), "--gimbal-pack", ""},
+	{"a mistake in gpu", memory16("gpu", `"sixteen"`), "--gimbal-pack --gimbal-memory=2GiB", ""},
+	{"a mistake in default", memory16("default", `"much"`), "--gimbal-pack", ""},
+	{"a shard above the GPU", memory16("shard", `"32GiB"`), "--gimbal-pack", ""},
+	{"settings of another kind", memory16("partitions", `7`), "--gimbal-pack", ""},
+}
+
+var shardCount = regexp.MustCompile(`^TresPerNode=gres[:/]shard:(\d+)$`)
+
+// shards takes the count out of a request for shards; anything else stays.
+func shards(request string) string {
+	if m := shardCount.FindStringSubmatch(request); m != nil {
+		return m[1]
+	}
+	return request
+}
+
+// wanted writes a request as this version of Slurm spells it.
+func wanted(want string, slash bool) string {
+	if slash {
+		want = strings.ReplaceAll(want, "gres:", "gres/")
+	}
+	return want
+}
+
+func TestShards(t *testing.T) {
+	s := newSite(t)
+	t.Run("requests", func(t *testing.T) { testRequests(t, s) })
+	t.Run("default partition", func(t *testing.T) { testDefaultPartition(t, s) })
+	t.Run("not understood", func(t *testing.T) { testNotUnderstood(t, s) })
+	s.Run("scancel", "--state=pending", "--me")
+	t.Run("srun", func(t *testing.T) { testSrun(t, s) })
+	t.Run("filled exactly", func(t *testing.T) { testFilledExactly(t, s) })
+	for line := range strings.Lines(s.Logs(10000)) {
+		if strings.Contains(line, "attempt to") && !strings.Contains(line, "left as it is") {
+			t.Errorf("an error of Lua's that reached Slurm: %s", line)
+		}
+	}
+}
+
+func testRequests(t *testing.T, s *site) {
+	plain := s.held(t, "--gres=gpu:1")
+	scripts := []string{"job_submit.lua", "cli_filter.lua"}
+	ids := map[string][]int{}
+	for _, script := range scripts {
+		for _, tt := range requests {
+			s.install(script, tt.site)
+			ids[script] = append(ids[script], s.held(t, strings.Fields(tt.options)...))
+		}
+	}
+	got := s.requests(t)
+	slash := strings.Contains(got[plain], "gres/")
+	for _, script := range scripts {
+		for i, tt := range requests {
+			request := got[ids[script][i]]
+			if want := wanted(tt.want, slash); request != want && shards(request) != want {
+				t.Errorf("%s: %s: sbatch %s: %q, want %q", script, tt.name, tt.options, request, want)
+			}
+		}
+	}
+}
+
+// slurmctld knows which partition a job goes to that names none; sbatch does
+// not, and leaves the job as it is.
+func testDefaultPartition(t *testing.T, s *site) {
+	for script, want := range map[string]string{"job_submit.lua": "16", "cli_filter.lua": ""} {
+		s.install(script, memory16("partitions", `{ "main" }`))
+		with := s.held(t, "--gimbal-pack")
+		s.install(script, memory16("partitions", `{ "plain" }`))
+		without := s.held(t, "--gimbal-pack")
+		got := s.requests(t)
+		if shards(got[with]) != want || got[without] != "" {
+			t.Errorf("%s: %q, want %q; %q where the default partition has no shards", script, got[with], want, got[without])
+		}
+	}
+}
+
+// The values come from the environment, by our plugin or by whoever sets what
+// it would: a job is accepted whatever they are.
+func testNotUnderstood(t *testing.T, s *site) {
+	const carrier = "SLURM_SPANK__SLURM_SPANK_OPTION_gimbal_gimbal_"
+	s.install("job_submit.lua", memory16())
+	for memory, want := range map[string]string{
+		"5GiB": "5", "5g": "5",
+		"": "", "12": "", "GiB": "", "-1GiB": "", "12XiB": "", "1..5G": "", "1.G": "", "0G": "", "1e9G": "",
+		"12GiBs": "", "12 GiB": "", strings.Repeat("9", 400) + "T": "", "%s%d\nG": "",
+	} {
+		r := s.Run("env", carrier+"pack=1", carrier+"memory="+memory, "sbatch", "--parsable", "--hold", "--wrap", "true")
+		id, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
+		if err != nil {
+			t.Errorf("memory %.20q: %s", memory, r)
+			continue
+		}
+		if got := shards(s.requests(t)[id]); got != want {
+			t.Errorf("memory %.20q: %q, want %q", memory, got, want)
+		}
+	}
+	r := s.Run("env", "GIMBAL_PACK=1", "GIMBAL_MEMORY=7GiB", "sbatch", "--parsable", "--hold", "--wrap", "true")
+	id, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
+	if err != nil || shards(s.requests(t)[id]) != "7" {
+		t.Errorf("GIMBAL_MEMORY: %s, %q", r, s.requests(t)[id])
+	}
+}
+
+// An srun of its own asks for shards; one inside a job changes nothing.
+func testSrun(t *testing.T, s *site) {
+	for _, script := range []string{"job_submit.lua", "cli_filter.lua"} {
+		s.install(script, memory16())
+		const show = `scontrol show job $SLURM_JOB_ID -o; scontrol show step $SLURM_JOB_ID.$SLURM_STEP_ID -o`
+		r := s.Run("srun", "--gimbal-pack", "--gimbal-memory=4g", "bash", "-c", show)
+		if r.Exit != 0 || !regexp.MustCompile(`TresPerNode=gres[:/]shard:4 `).MatchString(r.Stdout) {
+			t.Errorf("%s: srun: %s", script, r)
+		}
+		r = s.Run("salloc", "-Q", "--gimbal-pack", "--gimbal-memory=4g",
+			"srun", "--gimbal-pack", "--gimbal-memory=2g", "bash", "-c", show)
+		if r.Exit != 0 || !regexp.MustCompile(`TresPerNode=gres[:/]shard:4 `).MatchString(r.Stdout) || strings.Contains(r.Stdout, "shard:2") {
+			t.Errorf("%s: srun inside salloc: %s", script, r)
+		}
+	}
+}
+
+// Mixes whose memory fits the two GPUs to the last GiB all run at once, and
+// nothing more does until one of them has ended.
+func testFilledExactly(t *testing.T, s *site) {
+	s.install("job_submit.lua", memory16("default", `"5GiB"`))
+	mixes := [][]string{
+		{"12GiB", "4GiB", "10GiB", "6GiB"},
+		{"", "6G", "", "16g"}, // two of the default
+	}
+	for _, mix := range mixes {
+		var ids []int
+		for _, memory := range mix {
+			ids = append(ids, s.packed(t, memory))
+			s.WaitState(t, ids[len(ids)-1], patience, "RUNNING")
+		}
+		if got := s.used(t, ids); got != [2]int{16, 16} {
+			t.Errorf("%q: shards of the GPUs in use: %v, want 16 and 16", mix, got)
+		}
+		late := s.packed(t, "1M")
+		s.eventually(t, "the job that does not fit waits for resources", func() bool {
+			job, err := s.Job(late)
+			return err == nil && job.State == "PENDING" && job.Reason == "Resources"
+		})
+		s.Run("scancel", fmt.Sprint(ids[0]))
+		s.WaitState(t, late, patience, "RUNNING")
+		for _, id := range append(ids, late) {
+			s.Run("scancel", fmt.Sprint(id))
+			s.WaitDone(t, id, patience)
+		}
+	}
+}
+
+// packed submits a job that stays; "" states no memory.
+func (s *site) packed(t *testing.T, memory string) int {
+	t.Helper()
+	options := []string{"--gimbal-pack"}
+	if memory != "" {
+		options = append(options, "--gimbal-memory="+memory)
+	}
+	return s.Sbatch(t, "exec sleep 600", options...)
+}
+
+// granted is what a job got: "shard:4(IDX:0)" or, of a newer Slurm, how many
+// of each GPU's shards.
+var granted = regexp.MustCompile(`GRES=shard:(\d+)\((?:IDX:(\d)|(\d+)/16,(\d+)/16)\)`)
+
+// used is how many shards of each GPU these jobs were given.
+func (s *site) used(t *testing.T, ids []int) (sum [2]int) {
+	t.Helper()
+	number := func(text string) int {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, id := range ids {
+		r := s.Run("scontrol", "show", "job", "-d", fmt.Sprint(id))
+		m := granted.FindStringSubmatch(r.Stdout)
+		switch {
+		case m == nil:
+			t.Fatalf("no shards in %s", r)
+		case m[2] != "":
+			sum[number(m[2])] += number(m[1])
+		default:
+			sum[0] += number(m[3])
+			sum[1] += number(m[4])
+		}
+	}
+	return sum
+}
+
+func (s *site) eventually(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !reached(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for: %s", patience, what)
+		}
+	}
+}
+
+// The two scripts have one way of counting.
+func TestScriptsCountAlike(t *testing.T) {
+	var parts []string
+	for _, name := range []string{"job_submit.lua", "cli_filter.lua"} {
+		text, err := os.ReadFile(filepath.Join(top, "contrib", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const mark = "-- The same in job_submit.lua and cli_filter.lua: "
+		_, rest, _ := strings.Cut(string(text), mark+"begin\n")
+		part, _, ok := strings.Cut(rest, mark+"end\n")
+		if !ok {
+			t.Fatalf("%s: the marks of the shared part are missing", name)
+		}
+		parts = append(parts, part)
+	}
+	if !slices.Equal(parts[:1], parts[1:]) {
+		t.Error("the shared parts of the scripts differ")
+	}
+}
