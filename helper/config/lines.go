@@ -254,9 +254,16 @@ func bare(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
+// maxPath is how long a path may get; no key of ours is near it, and a file of
+// nothing but dots must not take for ever.
+const maxPath = 1024
+
 func join(path, key string) string {
-	if path == "" {
+	switch {
+	case path == "":
 		return key
+	case len(path) > maxPath:
+		return path
 	}
 	return path + "." + key
 }

@@ -136,6 +136,17 @@ func TestKeyLines(t *testing.T) {
 	}
 }
 
+// A file is read in a time that its size bounds, whatever stands in it.
+func TestKeyLinesOfHostileText(t *testing.T) {
+	for _, part := range []string{"a.", "a=[", "[", "{", "[[", "[a]\n", "[[a]]\n", "\"", "'''", "a={a="} {
+		start := time.Now()
+		keyLines(strings.Repeat(part, maxFile/len(part)))
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%q over and over took %s", part, took)
+		}
+	}
+}
+
 // Every key that the parser finds has a line.
 func FuzzKeyLines(f *testing.F) {
 	f.Add("a = 1\n[b]\nc.d = [1, [2], {e = '}'}]\n[[f]]\n[f.g]\nh = \"\"\"\"x\"\"\"\"\"\n")
