@@ -40,17 +40,29 @@ func stepFaults() map[Step][]fault {
 
 // fake is a driver and a tenant of one process.
 type fake struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	condition
+	busy   bool // a change is under way
+	faults map[Step]fault
+	once   bool // a fault strikes only the first time
+	wrong  []string
+}
+
+// condition is what a test looks at.
+type condition struct {
 	state   State
 	stopped bool
 	gone    bool
-	busy    bool // a change is under way
-	faults  map[Step]fault
-	once    bool // a fault strikes only the first time
-	wrong   []string
 }
 
 var _ Driver = (*fake)(nil)
+
+// now returns the present condition.
+func (f *fake) now() condition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.condition
+}
 
 func (f *fake) Supported(context.Context) Support { return Support{OK: true, Version: "12.9"} }
 

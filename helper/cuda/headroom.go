@@ -85,11 +85,12 @@ func (h Host) available() (model.Bytes, error) {
 
 // memory is a process's place in the hierarchy that accounts for memory.
 type memory struct {
-	root               string // of the hierarchy
-	path               string // in it, from "/"
-	limits             []string
-	usage, stat, cache string
-	optional           bool // version 2 has no files in the root and where the controller is off
+	root     string   // of the hierarchy
+	path     string   // in it, from "/"
+	limits   []string // files
+	usage    string   // file
+	cache    string   // field of memory.stat
+	optional bool     // version 2 has no files in its root and where the controller is off
 }
 
 func (h Host) memoryCgroup(pid int) (memory, error) {

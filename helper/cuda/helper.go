@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -122,6 +123,9 @@ func (c *Client) start() (*helper, error) {
 	}
 	h := &helper{c: c, cmd: c.cmd(), in: in, born: time.Now(), pending: map[uint64]*pending{}}
 	h.cmd.Stdin, h.cmd.Stdout = theirIn, theirOut
+	if h.cmd.SysProcAttr == nil { // a terminal's signals are not for it
+		h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
 	err = h.cmd.Start()
 	_, _ = theirIn.Close(), theirOut.Close()
 	if err != nil {
@@ -297,6 +301,6 @@ func (h *helper) bury(exit error) {
 	h.forsake()
 	_ = h.in.Close()
 	if why != nil && h.c.onDeath != nil {
-		h.c.onDeath(h.cmd.Process.Pid, fmt.Errorf("%w (%v)", why, exit))
+		h.c.onDeath(h.cmd.Process.Pid, errors.Join(why, exit))
 	}
 }

@@ -41,7 +41,7 @@ func newFake(op string) *fake {
 
 func (f *fake) tenant() Tenant {
 	p := Proc{ID: model.ProcID{PID: 100, Start: 1}, Memory: model.Known(8 * model.GiB)}
-	return Tenant{Procs: []Proc{p}, Stopped: f.stopped, Stopper: f}
+	return Tenant{Procs: []Proc{p}, Stopped: f.now().stopped, Stopper: f}
 }
 
 func plenty(int, model.Bytes) error { return nil }
@@ -56,13 +56,13 @@ func (f *fake) perform(op string) error {
 }
 
 // ended says in words how an operation ended.
-func (f *fake) ended(err error) string {
-	state := f.state.String()
-	if f.gone {
+func (c condition) ended(err error) string {
+	state := c.state.String()
+	if c.gone {
 		state = "gone"
 	}
 	stopped := "runs"
-	if f.stopped {
+	if c.stopped {
 		stopped = "stopped"
 	}
 	var e *Error
@@ -83,7 +83,7 @@ func TestEachFaultAtEachStep(t *testing.T) {
 				virtually(t, name, func(t *testing.T) {
 					f := newFake(op)
 					f.faults[step] = x
-					got := f.ended(f.walk(t, name, op))
+					got := f.walk(t, name, op)
 					if got != want[name] {
 						t.Errorf("%s -> %s, expected %q", name, got, want[name])
 					}
@@ -141,7 +141,7 @@ func walkPair(t *testing.T, op string, a, b Step) (n int) {
 				virtually(t, name, func(t *testing.T) {
 					f := newFake(op)
 					f.faults[a], f.faults[b], f.once = x, y, once
-					_ = f.walk(t, name, op)
+					f.walk(t, name, op)
 				})
 				n++
 			}
@@ -150,34 +150,35 @@ func walkPair(t *testing.T, op string, a, b Step) (n int) {
 	return n
 }
 
-// walk performs an operation and checks what must hold whatever went wrong.
-func (f *fake) walk(t *testing.T, name, op string) error {
+// walk performs an operation and checks what must hold whatever went wrong. It
+// returns in words how that ended.
+func (f *fake) walk(t *testing.T, name, op string) string {
 	begin := time.Now()
 	err := f.perform(op)
 	if took := time.Since(begin); took > 10*time.Minute {
 		t.Errorf("%s: took %v", name, took)
 	}
-	f.checkError(t, name, op, err)
+	end := f.now()
+	end.check(t, name, op, err)
+	time.Sleep(time.Minute)
+	f.now().checkSettled(t, name, err)
+	f.checkWayBack(t, name)
 	if len(f.wrong) > 0 {
 		t.Errorf("%s: %v", name, f.wrong)
 	}
-	state, stopped, gone := f.state, f.stopped, f.gone
-	time.Sleep(time.Minute)
-	f.checkSettled(t, name, err)
-	f.checkWayBack(t, name)
-	f.state, f.stopped, f.gone = state, stopped, gone
-	return err
+	return end.ended(err)
 }
 
-func (f *fake) checkError(t *testing.T, name, op string, err error) {
+// check compares where an operation ended with what it said.
+func (c condition) check(t *testing.T, name, op string, err error) {
 	var e *Error
 	if err == nil {
-		reached := f.state == Checkpointed && f.stopped
+		reached := c.state == Checkpointed && c.stopped
 		if op == "restore" {
-			reached = f.state == Running && !f.stopped
+			reached = c.state == Running && !c.stopped
 		}
-		if !reached || f.gone {
-			t.Errorf("%s: done, yet %s", name, f.ended(nil))
+		if !reached || c.gone {
+			t.Errorf("%s: done, yet %s", name, c.ended(nil))
 		}
 		return
 	}
@@ -185,39 +186,40 @@ func (f *fake) checkError(t *testing.T, name, op string, err error) {
 		t.Errorf("%s: an error of type %T: %v", name, err, err)
 		return
 	}
-	if e.Stopped != f.stopped || (e.State != f.state && !f.gone) {
-		t.Errorf("%s: %s, yet the error says: %v, stopped %v", name, f.ended(err), e, e.Stopped)
+	if e.Stopped != c.stopped || (e.State != c.state && !c.gone) {
+		t.Errorf("%s: %s, yet the error says: %v, stopped %v", name, c.ended(err), e, e.Stopped)
 	}
 	holds := map[Next]bool{
-		NextNothing: f.gone,
-		NextRetry:   f.state == Running && !f.stopped,
-		NextRestore: f.state != Failed && !f.gone,
-		NextEvict:   f.state == Failed,
+		NextNothing: c.gone,
+		NextRetry:   c.state == Running && !c.stopped,
+		NextRestore: c.state != Failed && !c.gone,
+		NextEvict:   c.state == Failed,
 	}
 	if !holds[e.Next] {
-		t.Errorf("%s: %s", name, f.ended(err))
+		t.Errorf("%s: %s", name, c.ended(err))
 	}
 }
 
 // checkSettled makes sure that nothing late has changed what was reported.
-func (f *fake) checkSettled(t *testing.T, name string, err error) {
+func (c condition) checkSettled(t *testing.T, name string, err error) {
 	var e *Error
-	if errors.As(err, &e) && e.Next == NextRetry && f.state != Running {
-		t.Errorf("%s: reported as running, and %v a minute later", name, f.state)
+	if errors.As(err, &e) && e.Next == NextRetry && c.state != Running {
+		t.Errorf("%s: reported as running, and %v a minute later", name, c.state)
 	}
-	if err == nil && f.stopped && f.state != Checkpointed {
-		t.Errorf("%s: reported as swapped, and %v a minute later", name, f.state)
+	if err == nil && c.stopped && c.state != Checkpointed {
+		t.Errorf("%s: reported as swapped, and %v a minute later", name, c.state)
 	}
 }
 
 // checkWayBack makes sure that a restore helps once nothing goes wrong.
 func (f *fake) checkWayBack(t *testing.T, name string) {
-	if f.gone || f.state == Failed {
+	if c := f.now(); c.gone || c.state == Failed {
 		return
 	}
 	clear(f.faults)
-	if err := f.mover().Restore(context.Background(), f.tenant()); err != nil || f.state != Running || f.stopped {
-		t.Errorf("%s: restored afterwards: %v, %s", name, err, f.ended(err))
+	err := f.mover().Restore(context.Background(), f.tenant())
+	if c := f.now(); err != nil || c.state != Running || c.stopped {
+		t.Errorf("%s: restored afterwards: %v, %s", name, err, c.ended(err))
 	}
 }
 
@@ -225,8 +227,8 @@ func TestSwapAndRestoreWithoutFaults(t *testing.T) {
 	for _, op := range operations() {
 		virtually(t, op, func(t *testing.T) {
 			f := newFake(op)
-			if err := f.walk(t, op, op); (err != nil) != (op == cannotStop) {
-				t.Error(err)
+			if end := f.walk(t, op, op); strings.HasSuffix(end, ", done") == (op == cannotStop) {
+				t.Error(end)
 			}
 		})
 	}
@@ -261,7 +263,7 @@ func TestSwapIsRefusedUntouched(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if f.state != state || f.stopped {
-			t.Errorf("%s: touched: %s", c.name, f.ended(err))
+			t.Errorf("%s: touched: %s", c.name, f.now().ended(err))
 		}
 	}
 }
@@ -279,7 +281,7 @@ func TestSwapThatIsCancelledGoesBack(t *testing.T) {
 			m.Driver = cancelling{f, at, cancel}
 			err := m.Swap(ctx, f.tenant())
 			if !errors.Is(err, context.Canceled) || f.state != Running || f.stopped {
-				t.Errorf("cancelled at %s: %v, %s", at, err, f.ended(err))
+				t.Errorf("cancelled at %s: %v, %s", at, err, f.now().ended(err))
 			}
 		})
 	}
