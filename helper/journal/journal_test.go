@@ -182,6 +182,9 @@ func TestTornAtEveryByte(t *testing.T) {
 		if err != nil || len(r.Live) != 1 || r.Live[0].Stopped != want {
 			t.Fatalf("cut at %d of %d: %+v, %v", n, len(b), r, err)
 		}
+		if n > int(whole)+3 && n < len(b)-3 && n%17 != 0 {
+			continue // healing is tried at some of them
+		}
 		j, err := Open(dir, testOptions())
 		if err != nil {
 			t.Fatalf("cut at %d: %v", n, err)

@@ -41,6 +41,17 @@ func TestTables(t *testing.T) {
 	}
 }
 
+func TestGPUs(t *testing.T) {
+	s := fixture()
+	s.Foreign = map[string]model.Reading[model.Bytes]{"GPU-bb": model.Unknown[model.Bytes]()}
+	s.GPUs[1].Fault = "lost"
+	var b strings.Builder
+	if err := WriteGPUs(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "gpus.txt", b.String())
+}
+
 // anyName draws names as users and enemies make them.
 func anyName() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "|", "a|b", "\\", "\\|", "\n", "\t", "\x1b[2J", "宽字符",

@@ -107,6 +107,18 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
+// statusGPUs shows the node's GPUs.
+func statusGPUs(s source, w world) int {
+	snap, note, err := s.snapshot(model.StatusQuery{Start: w.now()}, w.now())
+	if err != nil {
+		return failure(w, "status", err)
+	}
+	if note != "" {
+		return failure(w, "status", fmt.Errorf("the GPUs are not written to disk: ask without --offline"))
+	}
+	return done(w, "status", report.WriteGPUs(w.stdout, &snap))
+}
+
 // statusDaemon shows how the daemon is.
 func statusDaemon(s source, w world) int {
 	c, err := s.dial()

@@ -22,7 +22,7 @@ type statusFlags struct {
 	noHeader, parsable, parsable2, brief      bool
 	long, allocations, allUsers, truncate     bool
 	duplicates, helpFormat, json, self, about bool
-	verbose, help                             bool
+	verbose, help, gpus                       bool
 }
 
 const statusUsage = `Usage: gimbal status [OPTION]...
@@ -74,6 +74,7 @@ func (s *statusFlags) set() *pflag.FlagSet {
 	f.StringVar(&s.units, "units", "", "`unit` of sizes: K, M, G, T or P")
 	f.BoolVar(&s.json, "json", false, "everything as JSON, schema "+report.Schema)
 	f.BoolVar(&s.self, "self", false, "inside a job: is it packed, on which GPU, with how many")
+	f.BoolVar(&s.gpus, "gpus", false, "a row for each GPU: what is in use, by whom, under which policy")
 	f.BoolVar(&s.about, "daemon", false, "how gimbald itself is")
 	s.flags(f)
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say on stderr which time window is meant")
@@ -101,6 +102,8 @@ func runStatus(args []string, w world) int {
 		return statusSelf(s.source, w)
 	case s.about:
 		return statusDaemon(s.source, w)
+	case s.gpus:
+		return statusGPUs(s.source, w)
 	}
 	return s.list(w)
 }
