@@ -67,7 +67,7 @@ func build(dir string, flags ...string) (binaries, error) {
 	}
 	fake := append([]string{"gcc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic"}, flags...)
 	commands := [][]string{
-		append(fake, "-o", b.fake, "spank/harness/testdata/fake_slurm.c", "-ldl"),
+		append(fake, "-o", b.fake, "spank/harness/testdata/fake_slurm.c", "-ldl", "-pthread"),
 		{"make", "-s", "-B", "-f", "spank/spank.mk", b.plugin, "CFLAGS=" + strings.Join(flags, " "), "GIMBAL_SO=" + b.plugin},
 	}
 	if len(flags) == 0 {
