@@ -48,6 +48,7 @@ func commands() []command {
 		{"evict", "end a job kindly and requeue it", runOrder(model.PrimEvict)},
 		{"notify", "send a job a signal that it catches", runOrder(model.PrimNotify)},
 		{"release", "end what pause or resume ordered", runOrder(release)},
+		{"policies", "show, check and explain policies", runPolicies},
 		{"simulate", "play policies through on a job history", func(args []string, w world) int {
 			return runSimulate(args, w.stdout, w.stderr)
 		}},

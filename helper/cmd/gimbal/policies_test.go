@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gimbal-hpc/gimbal/helper/report"
+	"github.com/gimbal-hpc/gimbal/policies"
+)
+
+func TestPolicyThatIsCalledOtherwise(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "day.toml")
+	if err := os.WriteFile(file, []byte("# a comment\nname = \"night\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := try("policies", "check", file)
+	if want := file + `:2:1: the policy is called "night" and its file day.toml`; code != exitFailed || !strings.HasPrefix(errs, want) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// Whatever is shipped can be explained, and no line is wider than a terminal
+// but those of expressions, which are shown as they were written.
+func TestEveryShippedPolicyIsExplained(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none.toml")
+	for name := range policies.Shipped() {
+		code, out, errs := try("policies", "explain", name, "--config", none, "--dir", t.TempDir())
+		if code != exitOK || errs != "" || !strings.HasPrefix(out, name+": ") {
+			t.Errorf("%s: exit %d: %s", name, code, errs)
+		}
+		for _, line := range strings.Split(out, "\n") {
+			if report.Width(line) > 80 && !strings.HasPrefix(line, "      ") {
+				t.Errorf("%s: a line of %d columns: %s", name, report.Width(line), line)
+			}
+		}
+		for _, part := range []string{"Who computes together", "In which order", "\nTurns", "\nLimits", "\nGuards"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s: nothing on %q", name, part)
+			}
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct{ text, indent, want string }{
+		{"a bc d", "", "a bc\nd\n"},
+		{"- a bc d", "  ", "- a\n  bc\n  d\n"},
+		{"abcdefg h", " ", " abcdefg\n h\n"},
+		{"", "", "\n"},
+	} {
+		if got := wrap(c.text, 4, c.indent); got != c.want {
+			t.Errorf("wrap %q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func FuzzWrap(f *testing.F) {
+	f.Add("- a bc d", 10)
+	f.Fuzz(func(t *testing.T, text string, width int) {
+		out := wrap(text, width%200, "  ")
+		if strings.Join(strings.Fields(out), " ") != strings.Join(strings.Fields(text), " ") {
+			t.Errorf("wrap %q: %q", text, out)
+		}
+	})
+}
