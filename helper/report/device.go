@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -22,10 +23,10 @@ func FromDevice(r io.Reader) (Timeline, error) {
 	in := bufio.NewReader(r)
 	tracks := map[int]map[string]*Track{}
 	var first, last time.Duration
-	any := false
+	some := false
 	for n := 1; ; n++ {
 		text, err := in.ReadString('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -38,10 +39,10 @@ func FromDevice(r io.Reader) (Timeline, error) {
 		if err != nil {
 			return Timeline{}, fmt.Errorf("line %d: %w", n, err)
 		}
-		if !any || s.From < first {
+		if !some || s.From < first {
 			first = s.From
 		}
-		any, last = true, max(last, s.To)
+		some, last = true, max(last, s.To)
 		if tracks[gpu] == nil {
 			tracks[gpu] = map[string]*Track{}
 		}

@@ -118,4 +118,3 @@ func stateFields() []Field {
 		}},
 	}
 }
-

@@ -32,7 +32,7 @@ type Selection struct {
 	Strays      bool
 }
 
-// View says how values are written.
+// Style says how values are written.
 type Style struct {
 	Location *time.Location // of the times; nil: local
 	Unit     byte           // of sizes, one of KMGTP; 0: by size

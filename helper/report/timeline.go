@@ -59,14 +59,14 @@ type Timeline struct {
 
 // activity is what a tenant in a state does.
 func activity(s model.State) Activity {
-	switch {
-	case s == model.New || s == model.Holding || s == model.Held:
+	switch s {
+	case model.New, model.Holding, model.Held:
 		return Waiting
-	case s == model.Paused:
+	case model.Paused:
 		return Paused
-	case s == model.Swapped:
+	case model.Swapped:
 		return Swapped
-	case s == model.Gone:
+	case model.Gone:
 		return Absent
 	}
 	return Computing
@@ -220,7 +220,7 @@ func clip(list []Stretch, length time.Duration) []Stretch {
 	return out
 }
 
-// Shares adds up, for one activity, the time of a track.
+// Total adds up, for one activity, the time of a track.
 func (t Track) Total(what Activity) time.Duration {
 	sum := time.Duration(0)
 	for _, s := range t.Stretches {
