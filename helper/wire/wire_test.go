@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
@@ -299,5 +301,37 @@ func TestTooLargeRequest(t *testing.T) {
 	}
 	if err := c.Call(context.Background(), OpPing, nil, nil); err != nil {
 		t.Errorf("the connection after it: %v", err)
+	}
+}
+
+// TestServerOfAnotherUserIsRefused: the kernel notes who called listen; a
+// thread of this process does so as another user.
+func TestServerOfAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	path := socketPath(t)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 1002, ^uintptr(0)); errno != 0 {
+			done <- errno
+			return
+		}
+		done <- unix.Listen(fd, 1)
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Dial(path, 10*time.Second); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "1002") {
+		t.Errorf("Dial: %v", err)
 	}
 }

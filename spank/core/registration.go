@@ -86,24 +86,29 @@ func expandRange(part string) []string {
 	return gpus
 }
 
-// startTime reads field 22 of /proc/PID/stat. The command name, field 2, may
-// hold blanks and parentheses.
+// startTime is when a process was started, in clock ticks since boot.
 func startTime(pid int) (uint64, error) {
 	path := fmt.Sprintf("/proc/%d/stat", pid)
 	data, err := readShort(path)
 	if err != nil {
 		return 0, err
 	}
-	const after = 22 - 3 // of the fields that follow the name
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(fields) <= after {
-		return 0, fmt.Errorf("%s: %d fields follow the name", path, len(fields))
-	}
-	start, err := strconv.ParseUint(string(fields[after]), 10, 64)
+	start, err := parseStart(data)
 	if err != nil {
-		return 0, fmt.Errorf("%s: start time: %w", path, err)
+		return 0, fmt.Errorf("%s: %w", path, err)
 	}
 	return start, nil
+}
+
+// parseStart takes field 22 out of a stat file. The command name, field 2, may
+// hold blanks and parentheses.
+func parseStart(stat []byte) (uint64, error) {
+	const after = 22 - 3 // of the fields that follow the name
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= after {
+		return 0, fmt.Errorf("only %d fields follow the name", len(fields))
+	}
+	return strconv.ParseUint(string(fields[after]), 10, 64)
 }
 
 // readShort reads a file of /proc, up to what such files ever hold.
