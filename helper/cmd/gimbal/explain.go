@@ -70,11 +70,13 @@ func runExplain(args []string, w world) int {
 			r.GPUs = snap.GPUs
 		}
 	}
+	var b strings.Builder
 	for i := range r.Tenants {
 		x := explanation{v: &r.Tenants[i], reply: &r, mates: mates, loc: w.now().Location(), last: e.last}
-		x.write(w.stdout)
+		x.write(&b)
 	}
-	return exitOK
+	_, err = io.WriteString(w.stdout, b.String())
+	return done(w, "explain", err)
 }
 
 // explanation tells one tenant's life.
@@ -86,7 +88,7 @@ type explanation struct {
 	last  int
 }
 
-func (x *explanation) write(w io.Writer) {
+func (x *explanation) write(w *strings.Builder) {
 	fmt.Fprintln(w, x.title())
 	lines := x.lines()
 	if x.last > 0 && len(lines) > x.last {
