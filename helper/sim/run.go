@@ -27,7 +27,7 @@ const progressEvery = 1024
 
 // Run replays the jobs, which are in order of arrival, under a scheduler. It
 // fails where the cluster cannot be built, a job does not fit in it, or the
-// scheduler leaves jobs that would never run.
+// scheduler fails or leaves jobs that would never run.
 func Run(jobs []Job, c Config, s Scheduler) (*Outcome, error) {
 	w, err := newWorld(jobs, c)
 	if err != nil {
@@ -41,6 +41,9 @@ func Run(jobs []Job, c Config, s Scheduler) (*Outcome, error) {
 			return nil, fmt.Errorf("%d jobs wait for ever: nothing runs and nothing more arrives", w.waiting)
 		}
 		r.moment(next)
+		if w.err != nil {
+			return nil, w.err
+		}
 	}
 	return w.outcome(), nil
 }

@@ -38,6 +38,23 @@ type Profile struct {
 	Memory   float64
 }
 
+// Profiles numbers the profiles of all tasks: tasks with the same number fare
+// alike beside others.
+func (w *World) Profiles() []int32 {
+	seen := make(map[Profile]int32)
+	out := make([]int32, len(w.Tasks))
+	for i := range w.Tasks {
+		p := w.Interference.Profile(w.Tasks[i].Job)
+		n, ok := seen[p]
+		if !ok {
+			n = int32(len(seen))
+			seen[p] = n
+		}
+		out[i] = n
+	}
+	return out
+}
+
 // World is the state of one run, as a scheduler sees and changes it.
 type World struct {
 	Now          float64
@@ -55,6 +72,14 @@ type World struct {
 	demand   float64 // integral of asked over time
 	busyTime float64 // integral of Busy over time
 	moments  int
+	err      error // why the run cannot go on
+}
+
+// Fail ends the run with an error after this moment; the first one counts.
+func (w *World) Fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
 }
 
 // Running is the number of tasks that run.
@@ -136,6 +161,9 @@ func (w *World) moveEnd(t *Task) {
 // endOf is when a running task ends. Where every moment costs a restart, the
 // task pays it only if a moment comes before its end.
 func (w *World) endOf(t *Task) float64 {
+	if t.Left <= 0 { // however slow it is
+		return w.Now + t.debt
+	}
 	if w.Cost.EveryMoment {
 		return w.Now + t.Left*t.Iter
 	}

@@ -33,7 +33,7 @@ type lucid struct {
 // lucidLine is what decides whether a waiting task finds a partner or room.
 type lucidLine struct {
 	shape
-	profile sim.Profile
+	profile int32
 }
 
 // hosts is the tasks that have started, by label, in the order of their starts.
@@ -60,8 +60,8 @@ const mostProfiles = 1000
 
 // labels is the label of each profile of the trace: by the mean of its speed
 // beside each of them with which it can run.
-func (l *lucid) labels() map[sim.Profile]int {
-	seen := make(map[sim.Profile]int)
+func (l *lucid) labels() map[int32]int {
+	seen := make(map[int32]int)
 	var tasks []*sim.Task
 	for i := range l.w.Tasks {
 		if _, ok := seen[l.profile[i]]; !ok {

@@ -1,11 +1,11 @@
 package baseline
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/sim"
@@ -82,8 +82,8 @@ func checkPolicy(t *rapid.T, name string) {
 			t.Fatalf("%s preempts job %d", name, i)
 		}
 	}
-	if second := replay(t, name, jobs, c, alone); fmt.Sprint(first.Summary()) != fmt.Sprint(second.Summary()) {
-		t.Fatalf("%s: a second run gives %+v, the first gave %+v", name, second.Summary(), first.Summary())
+	if diff := cmp.Diff(first, replay(t, name, jobs, c, alone)); diff != "" {
+		t.Fatalf("%s: two runs differ (-first +second):\n%s", name, diff)
 	}
 }
 

@@ -21,20 +21,15 @@ type slots struct {
 	born    int
 	jobs    []*sim.Job // scratch
 	speeds  []float64  // scratch
-	speedOf map[[2]sim.Profile][2]float64
-	profile []sim.Profile // of each task
+	speedOf map[[2]int32][2]float64
+	profile []int32 // of each task
 }
 
 func newSlots(w *sim.World) *slots {
-	s := &slots{
+	return &slots{
 		w: w, of: make([]*slot, len(w.Tasks)),
-		speedOf: make(map[[2]sim.Profile][2]float64),
-		profile: make([]sim.Profile, len(w.Tasks)),
+		speedOf: make(map[[2]int32][2]float64), profile: w.Profiles(),
 	}
-	for i := range w.Tasks {
-		s.profile[i] = w.Interference.Profile(w.Tasks[i].Job)
-	}
-	return s
 }
 
 // open starts a task on GPUs of its own. It returns false where none are free.
@@ -96,7 +91,7 @@ func (s *slots) measure(tasks []*sim.Task) []float64 {
 // pair is the speeds of two tasks beside each other; both zero where they
 // cannot run together.
 func (s *slots) pair(a, b *sim.Task) (float64, float64) {
-	key := [2]sim.Profile{s.profile[a.Index], s.profile[b.Index]}
+	key := [2]int32{s.profile[a.Index], s.profile[b.Index]}
 	v, ok := s.speedOf[key]
 	if !ok {
 		m := s.measure([]*sim.Task{a, b})

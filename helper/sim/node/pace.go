@@ -1,0 +1,80 @@
+package node
+
+import (
+	"math"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/sim"
+)
+
+// computes says whether a tenant does work in a state: until a stop has been
+// confirmed, and not before it has been continued.
+func computes(s model.State) bool {
+	return s == model.Running || s == model.Pausing || s == model.Swapping
+}
+
+// pace lets the tasks of the node run as fast as they do beside those that
+// compute with them, and returns how many GPUs have work.
+func (n *instance) pace() int {
+	running := make([][]*tenant, len(n.gpus))
+	for _, t := range n.tenants {
+		m := n.engine.Node.Tenant(t.id)
+		if m == nil || !computes(m.State) {
+			n.s.setSpeed(t.task, n.number, 0)
+			continue
+		}
+		for _, g := range t.gpus {
+			running[g] = append(running[g], t)
+		}
+	}
+	speed, busy := make(map[*tenant]float64, len(n.tenants)), 0
+	for _, on := range running {
+		if len(on) == 0 {
+			continue
+		}
+		busy++
+		for i, v := range n.s.together(on) {
+			if old, ok := speed[on[i]]; !ok || v < old {
+				speed[on[i]] = v
+			}
+		}
+	}
+	for _, t := range n.tenants {
+		if v, ok := speed[t]; ok {
+			n.s.setSpeed(t.task, n.number, v)
+		}
+	}
+	return busy
+}
+
+// together is the speeds of tenants that compute on one GPU at once.
+func (s *scheduler) together(on []*tenant) []float64 {
+	out := make([]float64, len(on))
+	switch len(on) {
+	case 1:
+		out[0] = 1
+	case 2:
+		out[0], out[1] = s.pair(on[0].task, on[1].task)
+	default:
+		jobs := make([]*sim.Job, len(on))
+		for i, t := range on {
+			jobs[i] = t.task.Job
+		}
+		s.w.Interference.Speeds(jobs, out)
+	}
+	return out
+}
+
+// setSpeed notes how fast a task may go on one of its nodes. It goes as fast
+// as it may on all of them.
+func (s *scheduler) setSpeed(t *sim.Task, node int, speed float64) {
+	slowest := math.Inf(1)
+	for i := range s.seats[t.Index] {
+		at := &s.seats[t.Index][i]
+		if at.node == node {
+			at.speed = speed
+		}
+		slowest = min(slowest, at.speed)
+	}
+	s.w.Pace(t, t.Solo/slowest)
+}
