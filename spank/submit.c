@@ -108,8 +108,11 @@ void submit_post_opt(spank_t sp)
 	for (int id = 0; id < OPT_COUNT; id++)
 		send_option(sp, (enum option_id)id);
 	mark_own();
-	if (options_packed())
+	if (options_packed()) {
 		list_het_jobs();
+		/* srun sets it anew for a terminal; that of an enclosing step is none of ours. */
+		unsetenv("SLURM_PTY_PORT");
+	}
 	/* What an enclosing job was told of itself says nothing of this one. */
 	unsetenv("GIMBAL_ACTIVE");
 	if (options_packed()) {

@@ -276,3 +276,15 @@ func TestRegistrationSaysAll(t *testing.T) {
 		}
 	}
 }
+
+// TestInteractive: a step with a terminal says so; what runs inside does not.
+func TestInteractive(t *testing.T) {
+	s := newSite(t)
+	d := s.startDaemon()
+	s.run("script", "-qec", "srun --gimbal-pack --pty bash -c 'srun --overlap /bin/true'", "/dev/null")
+	for _, r := range d.registrations(2) {
+		if r.PTY != (r.StepID == 0) {
+			t.Errorf("step %d: PTY %v", r.StepID, r.PTY)
+		}
+	}
+}
