@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
 	"github.com/gimbal-hpc/gimbal/helper/sim/cost"
+	"github.com/gimbal-hpc/gimbal/helper/sim/node"
 	"github.com/gimbal-hpc/gimbal/helper/sim/speed"
 	"github.com/gimbal-hpc/gimbal/helper/sim/study"
 	"github.com/gimbal-hpc/gimbal/helper/sim/trace"
+	"github.com/gimbal-hpc/gimbal/policies"
 )
 
 // simulation is what the command line of gimbal simulate asks for.
@@ -30,6 +30,8 @@ type simulation struct {
 	json                           bool
 	choice                         speed.Choice
 	gpuMemory                      string
+	shards                         int
+	compared                       []study.Policy
 }
 
 // runSimulate replays a job history under one or more policies and prints what
@@ -65,11 +67,12 @@ func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
 	f.StringVar(&s.trace, "trace", "", "job history `FILE`: CSV, sacct -P, or either in gzip")
 	f.IntVar(&s.nodes, "nodes", 0, "number of nodes")
 	f.IntVar(&s.perNode, "gpus-per-node", 0, "GPUs on each node")
-	f.StringSliceVar(&s.policies, "policy", nil, "policies `A,B,…` to compare, or all")
+	f.StringSliceVar(&s.policies, "policy", nil, "policies `A,B,…` to compare: names below, files (*.toml), or all")
 	f.StringVar(&s.interference, "interference", "", "`FILE` of measured pairs; without it stage times or utilisation tell")
 	f.StringVar(&s.choice.GPU, "pairs-gpu", "", "which `GPU` of the file of pairs (v100 if it has it)")
 	f.StringVar(&s.choice.Table, "pairs-table", "", "which `TABLE` of the file of pairs (its first)")
 	f.StringVar(&s.gpuMemory, "gpu-memory", "", "memory of a GPU, such as 32GiB; without it all jobs fit together")
+	f.IntVar(&s.shards, "shards", node.DefaultSlots, "jobs that Slurm lets share a GPU, for the policies of the node")
 	f.StringVar(&s.cost, "cost", "none", "what restarts cost: none, muri or a `FILE`")
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the policies that draw lots")
 	f.BoolVar(&s.json, "json", false, "print JSON")
@@ -85,9 +88,15 @@ would have made of it.
 
 `)
 	fmt.Fprint(w, flags.FlagUsages())
-	fmt.Fprint(w, "\nPolicies:\n")
+	fmt.Fprint(w, "\nBaselines that others have published:\n")
 	for _, n := range baseline.Names() {
 		fmt.Fprintf(w, "  %-10s %s\n", n, baseline.About(n))
+	}
+	fmt.Fprint(w, "\nPolicies as they run on a node:\n")
+	for _, n := range shippedNames() {
+		if p, err := policy.Parse(n, policies.Shipped()[n]); err == nil {
+			fmt.Fprintf(w, "  %-10s %s\n", n, p.Objective)
+		}
 	}
 }
 
@@ -103,23 +112,14 @@ func (s *simulation) check(rest []string) error {
 	case s.perNode < 1:
 		return errors.New("--gpus-per-node must be at least 1")
 	case len(s.policies) == 0:
-		return fmt.Errorf("--policy is missing; there are %s", strings.Join(baseline.Names(), ", "))
-	}
-	if slices.Contains(s.policies, "all") {
-		s.policies = baseline.Names()
-	}
-	for i, n := range s.policies {
-		if _, err := baseline.New(n); err != nil {
-			return err
-		}
-		if slices.Contains(s.policies[:i], n) {
-			return fmt.Errorf("policy %s is named twice", n)
-		}
+		return fmt.Errorf("--policy is missing; there are %s", strings.Join(policyNames(), ", "))
+	case s.shards < 1:
+		return errors.New("--shards must be at least 1")
 	}
 	if _, err := parseMiB(s.gpuMemory); err != nil {
 		return fmt.Errorf("--gpu-memory: %w", err)
 	}
-	return nil
+	return s.choosePolicies()
 }
 
 func (s *simulation) run(stdout, stderr io.Writer) error {
@@ -136,7 +136,7 @@ func (s *simulation) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	progress := newProgress(stderr)
-	results, err := study.Run(tr.Jobs, s.schedulers(), config, progress.callback())
+	results, err := study.Run(tr.Jobs, s.compared, config, progress.callback())
 	progress.clear()
 	if err != nil {
 		return err
@@ -172,18 +172,6 @@ func (s *simulation) config(tr *trace.Trace, stderr io.Writer) (sim.Config, erro
 	}
 	c.Interference = model
 	return c, nil
-}
-
-// schedulers is the policies that are compared.
-func (s *simulation) schedulers() []study.Policy {
-	var out []study.Policy
-	for _, n := range s.policies {
-		out = append(out, study.Policy{Name: n, New: func() sim.Scheduler {
-			made, _ := baseline.New(n) // check has seen that it is there
-			return made
-		}})
-	}
-	return out
 }
 
 // noteHoles says how many pairs of the trace's models were not measured.
@@ -236,46 +224,4 @@ func parseMiB(size string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%q is no size such as 32GiB", size)
-}
-
-// progress shows on a terminal how far a long run is, and nothing elsewhere.
-type progress struct {
-	w     io.Writer
-	begin time.Time
-	last  time.Time
-	shown bool
-}
-
-// progressAfter is how long a run is silent, and how often it then shows.
-const progressAfter = 500 * time.Millisecond
-
-func newProgress(stderr io.Writer) *progress {
-	f, ok := stderr.(*os.File)
-	if !ok || !isatty.IsTerminal(f.Fd()) {
-		return &progress{}
-	}
-	now := time.Now()
-	return &progress{w: stderr, begin: now, last: now}
-}
-
-// callback is what study.Run calls, or nil where nothing is shown.
-func (p *progress) callback() func(float64) {
-	if p.w == nil {
-		return nil
-	}
-	return func(share float64) {
-		now := time.Now()
-		if now.Sub(p.last) < progressAfter || share <= 0 {
-			return
-		}
-		p.last, p.shown = now, true
-		left := time.Duration(float64(now.Sub(p.begin)) * (1 - share) / share)
-		fmt.Fprintf(p.w, "\r\x1b[K%3.0f %% of the jobs, about %s left", 100*share, left.Round(time.Second))
-	}
-}
-
-func (p *progress) clear() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
 }

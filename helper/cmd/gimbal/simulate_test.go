@@ -78,7 +78,7 @@ func TestSimulateTable(t *testing.T) {
 	if code != 0 || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	for _, want := range []string{"mean JCT", "exclusive", "muri-l", "lucid"} {
+	for _, want := range []string{"mean JCT", "exclusive", "muri-l", "lucid", "timeslice", "throughput"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -88,8 +88,17 @@ func TestSimulateTable(t *testing.T) {
 	}
 }
 
+func TestSimulatePolicyFile(t *testing.T) {
+	f := files(t, map[string]string{"trace.csv": simulateTrace, "mine.toml": "name = \"mine\"\n[share]\ntogether = 1\n"})
+	code, out, errs := simulateOutput("--trace", f["trace.csv"], "--nodes", "1", "--gpus-per-node", "2", "--policy", f["mine.toml"], "--shards", "2")
+	if code != 0 || !strings.Contains(out, "mine") {
+		t.Errorf("exit %d, stderr %q, stdout:\n%s", code, errs, out)
+	}
+}
+
 func TestSimulateRefuses(t *testing.T) {
-	f := files(t, map[string]string{"trace.csv": simulateTrace, "bad.csv": "job_id,submit_s,duration_s,gpus\n1,0,x,1\n"})
+	f := files(t, map[string]string{"trace.csv": simulateTrace, "bad.csv": "job_id,submit_s,duration_s,gpus\n1,0,x,1\n",
+		"bad.toml": "name = \"mine\"\nquantum = 5\n"})
 	small := []string{"--nodes", "1", "--gpus-per-node", "1"}
 	ok := []string{"--nodes", "1", "--gpus-per-node", "2", "--trace", f["trace.csv"]}
 	for name, c := range map[string]struct {
@@ -102,6 +111,9 @@ func TestSimulateRefuses(t *testing.T) {
 		"no policy":        {ok, 2, "--policy is missing; there are exclusive, srtf"},
 		"unknown policy":   {append(ok, "--policy", "best"), 2, `no policy is called "best"`},
 		"policy twice":     {append(ok, "--policy", "srtf,srtf"), 2, "srtf is named twice"},
+		"no policy file":   {append(ok, "--policy", "nowhere.toml"), 2, "reading a policy: open nowhere.toml"},
+		"bad policy file":  {append(ok, "--policy", f["bad.toml"]), 2, "bad.toml:2:"},
+		"no shards":        {append(ok, "--policy", "srtf", "--shards", "0"), 2, "--shards must be at least 1"},
 		"unknown flag":     {append(ok, "--fast"), 2, "unknown flag: --fast"},
 		"argument":         {append(ok, "--policy", "srtf", "more"), 2, `unexpected argument "more"`},
 		"size":             {append(ok, "--policy", "srtf", "--gpu-memory", "32"), 2, `"32" is no size such as 32GiB`},

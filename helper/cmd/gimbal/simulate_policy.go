@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/helper/sim"
+	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
+	"github.com/gimbal-hpc/gimbal/helper/sim/node"
+	"github.com/gimbal-hpc/gimbal/helper/sim/study"
+	"github.com/gimbal-hpc/gimbal/policies"
+)
+
+// shippedNames is the names of the policies that come with Gimbal, sorted.
+func shippedNames() []string {
+	var names []string
+	for n := range policies.Shipped() {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// policyNames is every name that --policy knows.
+func policyNames() []string { return append(baseline.Names(), shippedNames()...) }
+
+// choosePolicies finds the policies that the command line names.
+func (s *simulation) choosePolicies() error {
+	if slices.Contains(s.policies, "all") {
+		s.policies = policyNames()
+	}
+	for _, name := range s.policies {
+		p, err := s.findPolicy(name)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(s.compared, func(o study.Policy) bool { return o.Name == p.Name }) {
+			return fmt.Errorf("policy %s is named twice", p.Name)
+		}
+		s.compared = append(s.compared, p)
+	}
+	return nil
+}
+
+// findPolicy is a policy by the name of a baseline or a shipped policy, or by
+// its file.
+func (s *simulation) findPolicy(name string) (study.Policy, error) {
+	if slices.Contains(baseline.Names(), name) {
+		return study.Policy{Name: name, New: func() sim.Scheduler {
+			made, _ := baseline.New(name) // it is there
+			return made
+		}}, nil
+	}
+	file, text := name, policies.Shipped()[name]
+	switch {
+	case text != nil:
+		file += ".toml"
+	case filepath.Ext(name) == ".toml":
+		var err error
+		if text, err = os.ReadFile(name); err != nil {
+			return study.Policy{}, fmt.Errorf("reading a policy: %w", err)
+		}
+	default:
+		return study.Policy{}, fmt.Errorf("no policy is called %q; there are %s, and files (*.toml)", name, strings.Join(policyNames(), ", "))
+	}
+	p, err := policy.Parse(file, text)
+	if err != nil {
+		return study.Policy{}, err
+	}
+	memory, err := parseMiB(s.gpuMemory)
+	if err != nil {
+		return study.Policy{}, err
+	}
+	o := node.Options{Slots: s.shards, GPUMemory: memory}
+	return study.Policy{Name: p.Name, New: func() sim.Scheduler { return node.New(p, o) }}, nil
+}
