@@ -6,7 +6,8 @@
 // readings are exact; a pause and a resume together take what the cost model
 // says of a turn; memory moves to the host at 12 GiB a second. How fast tenants
 // run beside others the policy is told as if it had been learnt; how long they
-// still need it is not told.
+// still need it is not told. Of tenants that cannot run together at all, by the
+// table of pairs, those that came later stand still.
 //
 // # Turns
 //

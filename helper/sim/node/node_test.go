@@ -78,6 +78,24 @@ func memory(j sim.Job, mib float64) sim.Job {
 	return j
 }
 
+// never is an interference under which nothing runs beside anything.
+type never struct{ speed.Model }
+
+func (never) Speeds(jobs []*sim.Job, out []float64) { clear(out[:len(jobs)]) }
+
+func TestWhatCannotRunTogetherWaits(t *testing.T) {
+	jobs := []sim.Job{job("a", 0, 2, 100), job("b", 0, 2, 100), job("c", 0, 1, 100)}
+	o, err := sim.Run(jobs, sim.Config{Nodes: 1, GPUsPerNode: 2, Interference: &never{}}, New(shipped(t, "together"), Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{100, 200, 300} {
+		if got := o.Jobs[i].End; math.Abs(got-want) > 1 {
+			t.Errorf("job %s ends at %.1f, want %.0f", o.Jobs[i].Job.ID, got, want)
+		}
+	}
+}
+
 // TestPausesCost compares a cluster on which a turn costs 3 s with one on
 // which it costs nothing.
 func TestPausesCost(t *testing.T) {

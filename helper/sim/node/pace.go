@@ -47,8 +47,28 @@ func (n *instance) pace() int {
 	return busy
 }
 
-// together is the speeds of tenants that compute on one GPU at once.
+// together is the speeds of tenants that compute on one GPU at once, in the
+// order in which they came. Where they cannot run together those that came
+// later stand still, as they would wait for memory.
 func (s *scheduler) together(on []*tenant) []float64 {
+	if out := s.speedsOf(on); out[0] > 0 {
+		return out
+	}
+	out, runs, at := make([]float64, len(on)), []*tenant{}, []int{}
+	for i, t := range on {
+		if s.speedsOf(append(runs, t))[0] > 0 {
+			runs, at = append(runs, t), append(at, i)
+		}
+	}
+	for k, v := range s.speedsOf(runs) {
+		out[at[k]] = v
+	}
+	return out
+}
+
+// speedsOf is the speeds of tenants beside each other, all zero where they
+// cannot run together.
+func (s *scheduler) speedsOf(on []*tenant) []float64 {
 	out := make([]float64, len(on))
 	switch len(on) {
 	case 1:
