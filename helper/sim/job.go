@@ -16,6 +16,7 @@ type Job struct {
 
 	GPUs   int     // whole GPUs over all its nodes
 	Nodes  int     // nodes that it asked for; 0 when it did not say
+	Shards int     // shards of one GPU that it asked for instead of GPUs; GPUs is 1 then
 	Memory float64 // MiB of GPU memory on each of its GPUs; 0 when unknown
 	Util   float64 // share of a GPU that it keeps busy alone, 0 to 1; 0 when unknown
 

@@ -7,8 +7,9 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 )
 
-// floor is the cluster's GPUs, each with as many slots as jobs may share it. A
-// job takes a slot on each of its GPUs. The emptiest GPUs are taken first, on
+// floor is the cluster's GPUs, each with as many slots as jobs may share it: the
+// shards that Slurm makes of it. A job takes a slot on each of its GPUs, or as
+// many of one GPU as it asked for shards. The emptiest GPUs are taken first, on
 // the first node with enough of them. A job on several nodes takes all slots of
 // its GPUs: nodes take turns each on its own, so that its parts would hardly
 // ever compute at once.
@@ -40,11 +41,7 @@ func (f *floor) full() bool { return f.taken == len(f.load)*f.per*f.slots }
 // find is where a job could sit outside the closed nodes, or nil.
 func (f *floor) find(j *sim.Job, closed []sim.Share) []seat {
 	need := j.PerNode(f.per)
-	levels := f.upTo
-	if len(need) > 1 {
-		levels = levels[:1]
-	}
-	for _, tree := range levels {
+	for _, tree := range f.upTo[:f.slots-f.slotsFor(j, len(need))+1] {
 		if seats := f.findIn(tree, need, closed); seats != nil {
 			return seats
 		}
@@ -92,11 +89,13 @@ func (f *floor) enter(t *sim.Task, node int, gpus []int) {
 }
 
 // slotsOf is how many slots a task takes of each of its GPUs.
-func (f *floor) slotsOf(t *sim.Task) int {
-	if len(t.Nodes) > 1 {
+func (f *floor) slotsOf(t *sim.Task) int { return f.slotsFor(t.Job, len(t.Nodes)) }
+
+func (f *floor) slotsFor(j *sim.Job, nodes int) int {
+	if nodes > 1 {
 		return f.slots
 	}
-	return 1
+	return max(1, min(j.Shards, f.slots))
 }
 
 func (f *floor) leave(t *sim.Task, node int, gpus []int) {

@@ -56,6 +56,8 @@ func TestEpisodes(t *testing.T) {
 		{"Slurm lets one onto a GPU", "together", 1, 1, Options{Slots: 1}, []sim.Job{job("a", 0, 1, 1000), job("b", 0, 1, 500)}, []float64{1000, 1500}, 1},
 		{"memory for one", "together", 1, 1, Options{GPUMemory: 1000}, []sim.Job{memory(job("a", 0, 1, 1000), 600), memory(job("b", 0, 1, 1000), 600)}, []float64{1000, 2000}, 1},
 		{"who spans nodes does not share", "together", 2, 1, Options{}, []sim.Job{job("a", 0, 2, 1000), light(job("b", 0, 1, 100), 0.1)}, []float64{1000, 1100}, 1},
+		{"shards for one", "together", 1, 1, Options{}, []sim.Job{shards(job("a", 0, 1, 1000), 3), shards(job("b", 0, 1, 500), 2)}, []float64{1000, 1500}, 1},
+		{"shards for both", "together", 1, 1, Options{}, []sim.Job{shards(job("a", 0, 1, 1000), 2), shards(job("b", 0, 1, 1000), 2)}, []float64{2000, 2000}, 1},
 		{"a pair that pays", "throughput", 1, 1, Options{}, []sim.Job{light(job("a", 0, 1, 5000), 0.4), light(job("b", 0, 1, 5000), 0.4)}, []float64{5000, 5000}, 60},
 	} {
 		t.Run(c.policy+": "+c.name, func(t *testing.T) {
@@ -70,6 +72,11 @@ func TestEpisodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func shards(j sim.Job, n int) sim.Job {
+	j.Shards = n
+	return j
 }
 
 func memory(j sim.Job, mib float64) sim.Job {

@@ -13,7 +13,7 @@ var knownColumns = [...]string{
 	"job_id", "submit_s", "duration_s", "gpus", "nodes", "model", "batch",
 	"user", "status", "iterations", "total_steps", "iter_ms", "t_load_cpu_ms",
 	"t_gpu_ms", "t_net_ms", "priority", "memory_mib", "gpu_util", "deadline_s",
-	"limit_s",
+	"limit_s", "shards",
 }
 
 func readCSV(t *Table, out *Trace) error {
@@ -99,6 +99,7 @@ func csvJob(t *Table) (sim.Job, error) {
 		Submit:        f.number("submit_s", 0, maxSeconds),
 		GPUs:          f.whole("gpus", 1, maxGPUs),
 		Nodes:         f.optionalWhole("nodes", 1, maxGPUs, 0),
+		Shards:        f.optionalWhole("shards", 0, maxGPUs, 0),
 		Memory:        f.optional("memory_mib", 0, maxMemoryMiB, 0),
 		Util:          f.optional("gpu_util", 0, 1, 0),
 		Opportunistic: f.optionalWhole("priority", 0, 1, 0) == 1,
@@ -110,6 +111,9 @@ func csvJob(t *Table) (sim.Job, error) {
 	f.stages(&j)
 	if f.err == nil && j.Nodes > j.GPUs {
 		f.err = t.Errorf("nodes", "%d nodes for %d GPUs", j.Nodes, j.GPUs)
+	}
+	if f.err == nil && j.Shards > 0 && j.GPUs != 1 {
+		f.err = t.Errorf("shards", "shards are of one GPU, and the job wants %d", j.GPUs)
 	}
 	return j, f.err
 }

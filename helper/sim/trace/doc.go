@@ -15,6 +15,7 @@
 // Known, and used where they are filled:
 //
 //	nodes          nodes it asked for
+//	shards         shards of one GPU that it asked for; gpus is 1 then
 //	model, batch   what it trains; model is the name in the table of pairs
 //	user           whose it is
 //	iterations     work in iterations; total_steps is the same

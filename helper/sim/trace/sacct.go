@@ -87,6 +87,9 @@ func (s *sacct) row(seen names) error {
 		return err
 	}
 	gpus, shards, err := s.gres()
+	if gpus > 0 {
+		shards = 0
+	}
 	switch {
 	case err != nil:
 		return err
@@ -103,7 +106,7 @@ func (s *sacct) row(seen names) error {
 		s.skipped.shards++
 		gpus = 1
 	}
-	return s.add(id, gpus, elapsed)
+	return s.add(sim.Job{ID: id, GPUs: gpus, Shards: shards, Iterations: elapsed, IterTime: 1})
 }
 
 func isRunning(state string) bool {
@@ -114,7 +117,8 @@ func isRunning(state string) bool {
 	return false
 }
 
-func (s *sacct) add(id string, gpus int, elapsed float64) error {
+// add fills in what is left of a job and adds it.
+func (s *sacct) add(j sim.Job) error {
 	submit, err := s.time("Submit")
 	if err != nil {
 		return err
@@ -128,17 +132,16 @@ func (s *sacct) add(id string, gpus int, elapsed float64) error {
 	if f.err != nil {
 		return f.err
 	}
-	if nodes < 2 || nodes > gpus { // one node is what any job gets that fits
-		nodes = 0
+	if nodes >= 2 && nodes <= j.GPUs { // one node is what any job gets that fits
+		j.Nodes = nodes
 	}
 	if s.epoch < 0 || submit < s.epoch {
 		s.epoch = submit
 	}
-	s.out.Jobs = append(s.out.Jobs, sim.Job{
-		ID: id, User: s.t.Text("User"), Model: s.t.Text("JobName"), Submit: submit,
-		GPUs: gpus, Nodes: nodes, Iterations: elapsed, IterTime: 1,
-		Deadline: sim.Never, Limit: limit, Line: s.t.Line(), Column: s.t.Column(s.gpus),
-	})
+	j.User, j.Model, j.Submit = s.t.Text("User"), s.t.Text("JobName"), submit
+	j.Deadline, j.Limit = sim.Never, limit
+	j.Line, j.Column = s.t.Line(), s.t.Column(s.gpus)
+	s.out.Jobs = append(s.out.Jobs, j)
 	return nil
 }
 
@@ -158,7 +161,7 @@ func (s *sacct) notes() {
 		{s.skipped.idle, "jobs are left out: they never ran"},
 		{s.skipped.running, "jobs are left out: they had not ended"},
 		{s.skipped.withoutGPU, "jobs are left out: they had no GPU"},
-		{s.skipped.shards, "jobs had shards of a GPU: each is given a whole one"},
+		{s.skipped.shards, "jobs had shards of a GPU: the baselines give each a whole one"},
 	} {
 		if n.count > 0 {
 			s.out.note("%s %s", strconv.Itoa(n.count), n.text)

@@ -55,7 +55,7 @@ func TestReadSacct(t *testing.T) {
 	want := []sim.Job{
 		{ID: "102", User: "bob", Model: `a "quoted" name`, Submit: 0, GPUs: 1, Iterations: 50, IterTime: 1, Deadline: sim.Never, Line: 4, Column: 78},
 		{ID: "101", User: "ann", Model: "train", Submit: 10, GPUs: 4, Nodes: 2, Iterations: 3600, IterTime: 1, Deadline: sim.Never, Limit: 86400, Line: 2, Column: 63},
-		{ID: "106_7", User: "bob", Model: "small", Submit: 20, GPUs: 1, Iterations: 50, IterTime: 1, Deadline: sim.Never, Limit: 600, Line: 8, Column: 55},
+		{ID: "106_7", User: "bob", Model: "small", Submit: 20, GPUs: 1, Shards: 2, Iterations: 50, IterTime: 1, Deadline: sim.Never, Limit: 600, Line: 8, Column: 55},
 	}
 	if diff := cmp.Diff(want, tr.Jobs); diff != "" {
 		t.Errorf("jobs (-want +got):\n%s", diff)
@@ -105,6 +105,7 @@ func TestReadRefuses(t *testing.T) {
 		"open quote":       {header + "\"1,0,10,1\n", "t.csv:2: "},
 		"half the stages":  {"job_id,submit_s,duration_s,gpus,t_gpu_ms\n1,0,10,1,5\n", "t.csv:2:10: t_gpu_ms: 1 of 3 stage times are filled"},
 		"nodes over GPUs":  {"job_id,submit_s,duration_s,gpus,nodes\n1,0,10,1,2\n", "t.csv:2:10: nodes: 2 nodes for 1 GPUs"},
+		"shards of two":    {"job_id,submit_s,duration_s,gpus,shards\n1,0,10,2,3\n", "t.csv:2:10: shards: shards are of one GPU"},
 		"no work at all":   {header + "1,0,,1\n", "no job is left to run"},
 		"sacct no time":    {"JobID|Submit|ElapsedRaw|AllocTRES\n1|yesterday|5|gres/gpu=1\n", `t.csv:2:3: Submit: "yesterday" is no time`},
 		"sacct no span":    {"JobID|Submit|Elapsed|AllocTRES\n1|2025-10-01T12:00:00|soon|gres/gpu=1\n", `t.csv:2:23: Elapsed: "soon" is no span`},
