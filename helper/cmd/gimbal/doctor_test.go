@@ -1,0 +1,416 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
+)
+
+// host is a tree in place of /, and commands in place of Slurm's.
+type host struct {
+	t   *testing.T
+	dir string
+	bin string
+	doc doctor
+	out bytes.Buffer
+}
+
+// healthyHost is a node with two GPUs on which nothing is wrong, but for a
+// gimbald that does not run.
+func healthyHost(t *testing.T) *host {
+	t.Helper()
+	h := &host{t: t, dir: t.TempDir(), bin: t.TempDir()}
+	for path, text := range map[string]string{
+		"etc/slurm/slurm.conf": "GresTypes=gpu,shard # both\nProctrackType=proctrack/cgroup\nTaskPlugin=task/affinity,task/cgroup\n" +
+			"PluginDir=/opt/slurm\nNodeName=DEFAULT Gres=gpu:2,shard:8\nNodeName=m[0-3] CPUs=4 \\\n  RealMemory=100\nNodeName=n[0-3] CPUs=4 NodeHostname=h[0-3]\n",
+		"etc/slurm/gres.conf":                    "AutoDetect=off\nNodeName=n[0-1] Name=gpu File=/dev/nvidia[0-1]\nNodeName=x Name=gpu File=/dev/nvidia9\nName=shard Count=8\n",
+		"etc/slurm/cgroup.conf":                  "ConstrainDevices=yes\n",
+		"etc/slurm/plugstack.conf":               "# nothing\ninclude plugstack.conf.d/*.conf\n",
+		"etc/slurm/plugstack.conf.d/gimbal.conf": "optional gimbal.so\n",
+		"opt/slurm/gimbal_core.so":               "",
+		"etc/gimbal/gimbald.toml":                "[limits]\nmax_pause = \"60s\"\n[policy]\ndir = \"" + h.dir + "/etc/gimbal/policies.d\"\n",
+		"etc/gimbal/policies.d/mine.toml":        "name = \"mine\"\n[limits]\nmax_pause = \"30s\"\n",
+		"proc/stat":                              fmt.Sprintf("cpu 1 2\nbtime %d\n", noon.Add(-48*time.Hour).Unix()),
+		"proc/77/comm":                           "slurmd\n",
+		"proc/77/stat":                           "77 (slu) rmd) S 1 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 360000 0\n",
+		"proc/77/cmdline":                        "/usr/sbin/slurmd\x00-D\x00",
+		"proc/self/mountinfo":                    "30 22 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+		"proc/driver/nvidia/version":             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  575.51.03  Tue\n",
+	} {
+		h.write(path, text)
+	}
+	h.plugin("opt/slurm/gimbal.so", 22, 5)
+	h.command("slurmd", `echo "slurm-wlm 22.05.2"`)
+	h.command("nvidia-smi", `echo "575.51.03, Enabled"; echo "575.51.03, Enabled"`)
+	t.Setenv("PATH", h.bin)
+	h.doc = doctor{root: h.dir, node: "n1", file: filepath.Join(h.dir, "etc/gimbal/gimbald.toml"),
+		gpus: gpuReport(0, 1), synced: func() (bool, error) { return true, nil }}
+	h.doc.w = world{stdout: &h.out, stderr: &h.out, env: func(string) string { return "" }, now: func() time.Time { return noon }}
+	return h
+}
+
+func gpuReport(minors ...int) *model.GPUReport {
+	r := &model.GPUReport{}
+	for i, m := range minors {
+		r.GPUs = append(r.GPUs, model.GPU{UUID: fmt.Sprintf("GPU-%d", i), Index: i, Minor: m})
+	}
+	return r
+}
+
+// write makes a file that is three days old.
+func (h *host) write(path, text string) {
+	h.t.Helper()
+	path = filepath.Join(h.dir, path)
+	old := noon.Add(-72 * time.Hour)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.Chtimes(path, old, old); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *host) remove(path string) {
+	h.t.Helper()
+	if err := os.RemoveAll(filepath.Join(h.dir, path)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *host) touch(path string, at time.Time) {
+	h.t.Helper()
+	if err := os.Chtimes(filepath.Join(h.dir, path), at, at); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *host) command(name, script string) {
+	h.t.Helper()
+	if err := os.WriteFile(filepath.Join(h.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// plugin puts a library there that says for which Slurm it is.
+func (h *host) plugin(path string, major, minor int) {
+	h.t.Helper()
+	lib, err := pluginFor(major<<16 | minor<<8 | 8)
+	if err != nil {
+		h.t.Fatalf("build a plugin: %v", err)
+	}
+	h.write(path, string(lib))
+}
+
+var (
+	builtMu sync.Mutex
+	built   = map[int][]byte{}
+)
+
+// pluginFor builds each library once.
+func pluginFor(version int) ([]byte, error) {
+	builtMu.Lock()
+	defer builtMu.Unlock()
+	if lib := built[version]; lib != nil {
+		return lib, nil
+	}
+	dir, err := os.MkdirTemp("", "plugin")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	cc := exec.Command("/usr/bin/cc", "-shared", "-nostdlib", "-x", "c", "-o", filepath.Join(dir, "p.so"), "-")
+	cc.Env = []string{"PATH=/usr/bin:/bin"}
+	cc.Stdin = strings.NewReader(fmt.Sprintf("const unsigned int before = 1, plugin_version = %d;\n", version))
+	if out, err := cc.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	built[version], err = os.ReadFile(filepath.Join(dir, "p.so"))
+	return built[version], err
+}
+
+// daemon serves what gimbald says of itself.
+func (h *host) daemon(r model.DaemonReply) {
+	h.t.Helper()
+	h.doc.socket = listen(h.t, func(_ context.Context, _ wire.Peer, req wire.Request) (any, error) {
+		if req.Op == wire.OpDaemon {
+			return r, nil
+		}
+		return wire.Pong{}, nil
+	})
+}
+
+// odd runs the checks and lists what is neither ok nor unknown.
+func (h *host) odd() []string {
+	h.doc.look()
+	var out []string
+	for _, f := range h.doc.findings {
+		if f.Level == levelProblem || f.Level == levelWarning {
+			out = append(out, strings.ReplaceAll(f.Level+" "+f.Check+": "+f.Text+". "+f.Mend, h.dir, ""))
+		}
+	}
+	return out
+}
+
+func (h *host) expect(want ...string) {
+	h.t.Helper()
+	got := h.odd()
+	ok := len(got) == len(want)
+	for i := 0; ok && i < len(want); i++ {
+		ok = regexp.MustCompile(want[i]).MatchString(got[i])
+	}
+	if !ok {
+		h.t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func good() model.DaemonReply {
+	return model.DaemonReply{Version: version, Started: noon.Add(-time.Hour)}
+}
+
+func TestDoctorFindsNothing(t *testing.T) {
+	h := healthyHost(t)
+	h.daemon(good())
+	h.expect()
+	if n := h.doc.count(levelOK); n < 17 {
+		t.Errorf("only %d checks are ok: %+v", n, h.doc.findings)
+	}
+}
+
+func TestDoctorFinds(t *testing.T) {
+	slurm := func(h *host, old, new string) {
+		b, err := os.ReadFile(filepath.Join(h.dir, "etc/slurm/slurm.conf"))
+		if err != nil || !strings.Contains(string(b), old) {
+			h.t.Fatalf("slurm.conf has no %q: %v", old, err)
+		}
+		h.write("etc/slurm/slurm.conf", strings.Replace(string(b), old, new, 1))
+	}
+	for name, c := range map[string]struct {
+		spoil func(h *host)
+		want  []string
+	}{
+		"another Slurm": {func(h *host) { h.plugin("opt/slurm/gimbal.so", 21, 8) },
+			[]string{`problem plugin: .*built for Slurm 21.08.8, this host runs 22.05.2.*Rebuild`}},
+		"no plugin at all": {func(h *host) { h.write("opt/slurm/gimbal.so", strings.Repeat("text", 99)) }, []string{`problem plugin: .*bad magic`}},
+		"core gone":        {func(h *host) { h.remove("opt/slurm/gimbal_core.so") }, []string{`problem plugin: .*gimbal_core.so`}},
+		"so gone": {func(h *host) { h.remove("opt/slurm/gimbal.so") },
+			[]string{`problem plugin: /etc/slurm/plugstack.conf.d/gimbal.conf:1 names gimbal.so, which is not there`}},
+		"no line": {func(h *host) { h.remove("etc/slurm/plugstack.conf.d") }, []string{`problem plugstack: no line of /etc/slurm/plugstack.conf`}},
+		"twice": {func(h *host) { h.write("etc/slurm/plugstack.conf.d/old.conf", "\noptional /opt/slurm/gimbal.so\n") },
+			[]string{`problem plugstack: .*2 times: /etc/slurm/plugstack.conf.d/gimbal.conf:1, /etc/slurm/plugstack.conf.d/old.conf:2\.`}},
+		"required": {func(h *host) { h.write("etc/slurm/plugstack.conf.d/gimbal.conf", "required gimbal.so\n") },
+			[]string{`problem plugstack: /etc/slurm/plugstack.conf.d/gimbal.conf:1: gimbal.so is required`}},
+		"another socket": {func(h *host) {
+			h.write("etc/slurm/plugstack.conf.d/gimbal.conf", "optional gimbal.so socket=/x timout=1s\n")
+		}, []string{`problem plugstack: .*socket=/x, gimbald /run`, `warning plugstack: .*"timout=1s", did you mean "timeout"`}},
+		"slurmd is older": {func(h *host) { h.touch("etc/slurm/plugstack.conf.d/gimbal.conf", noon.Add(-46*time.Hour)) },
+			[]string{`problem slurmd: slurmd started before plugstack.conf changed: process 77 at 2026-02-27T13:00:00, /etc/slurm/plugstack.conf.d/gimbal.conf at 2026-02-27T14`}},
+		"another cluster's slurmd is older": {func(h *host) {
+			h.touch("etc/slurm/plugstack.conf", noon.Add(-46*time.Hour))
+			h.write("proc/77/cmdline", "slurmd\x00-f\x00/elsewhere/slurm.conf\x00")
+		}, []string{`warning slurmd: slurmd does not run here`}},
+		"too many GPUs": {func(h *host) {
+			slurm(h, "gpu:2,shard:8", "gpu:4,shard:8")
+			h.write("etc/slurm/gres.conf", "AutoDetect=nvml\n")
+		}, []string{`problem gres: /etc/slurm/slurm.conf:8: node n1 has gpu:4, the driver shows 2 GPUs`}},
+		"files and count": {func(h *host) { slurm(h, "gpu:2,shard:8", "gpu:1,shard:8") },
+			[]string{`problem gres: .*gpu:1, gres.conf names 2 device files`, `warning gres: .*has gpu:1, the driver shows 2`}},
+		"a minor that is not there": {func(h *host) { h.doc.gpus = gpuReport(0, 2) },
+			[]string{`problem gres: /etc/slurm/gres.conf:2: File=/dev/nvidia1 is no GPU`}},
+		"no GresTypes": {func(h *host) { slurm(h, "GresTypes=gpu,shard", "GresTypes=gpu") }, []string{`problem gres: /etc/slurm/slurm.conf:1: GresTypes lacks shard`}},
+		"odd shards": {func(h *host) {
+			slurm(h, "shard:8", "shard:7")
+			h.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-1]\nName=shard Count=7\n")
+		}, []string{`problem gres: .*7 shards are not a multiple of 2 GPUs. Make it 6 or 8`}},
+		"no shards": {func(h *host) {
+			slurm(h, ",shard:8", "")
+			h.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-1]\n")
+		}, []string{`warning gres: .*has no shards`}},
+		"shards differ":  {func(h *host) { slurm(h, "shard:8", "shard:16") }, []string{`problem gres: .*16 shards, gres.conf has 8`}},
+		"unknown node":   {func(h *host) { h.doc.node = "z" }, []string{`warning gres: slurm.conf has no node of this host's name \(z\)`}},
+		"any device":     {func(h *host) { h.remove("etc/slurm/cgroup.conf") }, []string{`warning devices: any job can use any GPU`}},
+		"no task/cgroup": {func(h *host) { slurm(h, ",task/cgroup", "") }, []string{`warning devices: ConstrainDevices=yes has no effect`}},
+		"linuxproc": {func(h *host) { slurm(h, "proctrack/cgroup", "proctrack/linuxproc") },
+			[]string{`warning proctrack: /etc/slurm/slurm.conf:2: proctrack/linuxproc`, `warning cgroup: .*no cgroups`}},
+		"InactiveLimit": {func(h *host) { slurm(h, "GresTypes", "InactiveLimit=60\nGresTypes") }, []string{`warning inactive: /etc/slurm/slurm.conf:1: InactiveLimit=60`}},
+		"hybrid and v2": {func(h *host) {
+			h.write("proc/self/mountinfo", "36 30 0:33 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n40 30 0:37 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n")
+			h.write("etc/slurm/cgroup.conf", "ConstrainDevices=yes\nCgroupPlugin=cgroup/v2\n")
+		}, []string{`problem cgroup: CgroupPlugin=cgroup/v2 on a hybrid`}},
+		"no freezer": {func(h *host) {
+			h.write("proc/self/mountinfo", "36 30 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n")
+		}, []string{`warning cgroup: no freezer is mounted`}},
+		"no driver":      {func(h *host) { h.doc.gpus = &model.GPUReport{Fault: "driver not loaded"} }, []string{`problem driver: NVML .*driver not loaded`}},
+		"a lost GPU":     {func(h *host) { h.doc.gpus.GPUs[1].Fault = "lost" }, []string{`problem driver: GPU 1 \(GPU-1\): lost`}},
+		"no persistence": {func(h *host) { h.command("nvidia-smi", `echo "575.51.03, Disabled"`) }, []string{`warning persistence: .*off on 1 GPU`}},
+		"MPS":            {func(h *host) { h.write("proc/78/comm", "nvidia-cuda-mps\n") }, []string{`warning mps: `}},
+		"MIG":            {func(h *host) { h.doc.gpus.GPUs[0].MIG = true }, []string{`warning mig: `}},
+		"an old driver":  {func(h *host) { h.write("proc/driver/nvidia/version", "Module  535.104.05  x\n") }, []string{`warning swap: driver 535.104.05 cannot`}},
+		"a middling driver": {func(h *host) { h.write("proc/driver/nvidia/version", "Module  570.86.15  x\n") },
+			[]string{`warning swap: driver 570.86.15 .*not that of PyTorch`}},
+		"a mistyped key": {func(h *host) { h.write("etc/gimbal/gimbald.toml", "[limits]\nmax_pauze = \"60s\"\n") },
+			[]string{`problem config: /etc/gimbal/gimbald.toml:2: .*"max_pauze".*"max_pause"`}},
+		"a broken policy": {func(h *host) { h.write("etc/gimbal/policies.d/mine.toml", "name = \"mine\"\n[share]\nrang = \"1\"\n") },
+			[]string{`problem policies: .*/etc/gimbal/policies.d/mine.toml:3:1: .*rang.*rank`}},
+		"long pauses": {func(h *host) {
+			h.write("etc/gimbal/gimbald.toml", "[limits]\nmax_pause = \"5m\"\n")
+		}, []string{`warning pauses: max_pause is 5m: NCCL's 2-minute heartbeat`}},
+		"a clock set back": {func(h *host) { h.touch("etc/gimbal/gimbald.toml", noon.Add(time.Hour)) }, []string{`warning clock: /etc/gimbal/gimbald.toml .*future`}},
+		"a clock that drifts": {func(h *host) { h.doc.synced = func() (bool, error) { return false, nil } },
+			[]string{`warning clock: the kernel says`}},
+		"a clock that is wrong": {func(h *host) { h.doc.w.now = func() time.Time { return time.Unix(0, 0) } }, []string{`problem clock: the clock says 1970`}},
+		"no daemon":             {func(h *host) { h.doc.socket = filepath.Join(h.dir, "none") }, []string{`problem socket: no gimbald listens`}},
+		"no socket":             {func(h *host) { h.doc.socket = h.doc.file }, []string{`problem socket: .*is no socket`}},
+		"a mute daemon": {func(h *host) {
+			h.doc.socket = filepath.Join(h.dir, "m", "g.sock")
+			mute(h.t, h.doc.socket)
+		}, []string{`warning socket: .*mode`, `problem gimbald: gimbald does not answer`}},
+		"a daemon in trouble": {func(h *host) {
+			h.daemon(model.DaemonReply{Version: "0.1", Started: noon, Degraded: "no driver", Journal: "disk full", ReloadError: "gimbald.toml:3: x",
+				NotApplied: []string{"node.name"}, Config: "/other"})
+		}, []string{`problem gimbald: .*no driver`, `problem gimbald: .*disk full`, `problem gimbald: .*:3: x`, `warning gimbald: node.name`,
+			`warning gimbald: it reads /other`, `warning gimbald: gimbald is 0.1`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := healthyHost(t)
+			h.daemon(good())
+			c.spoil(h)
+			h.expect(c.want...)
+		})
+	}
+}
+
+func TestDoctorOnALoginHost(t *testing.T) {
+	h := healthyHost(t)
+	for _, p := range []string{"etc/gimbal", "proc/77", "proc/driver"} {
+		h.remove(p)
+	}
+	h.doc.node = "login1"
+	h.plugin("opt/slurm/gimbal.so", 24, 11)
+	h.expect(`problem plugin: .*24.11.8, this host runs 22.05.2`)
+	if !h.doc.login {
+		t.Error("it was taken for a node")
+	}
+	for _, f := range h.doc.findings {
+		if f.Check == "driver" || f.Check == "gimbald" {
+			t.Errorf("checked on a login host: %+v", f)
+		}
+	}
+}
+
+// Without files of its own a host asks slurmctld.
+func TestDoctorAsksSlurm(t *testing.T) {
+	h := healthyHost(t)
+	h.daemon(good())
+	h.remove("etc/slurm/slurm.conf")
+	h.command("scontrol", `case "$2" in
+config) echo "Configuration data as of today"; echo "GresTypes               = gpu"; echo "InactiveLimit           = 60 sec"
+	echo "ProctrackType           = proctrack/cgroup"; echo "TaskPlugin = task/cgroup"; echo "ConstrainDevices        = yes"; echo "PluginDir = /opt/slurm";;
+node) echo "NodeName=$4 Arch=x86_64 Gres=gpu:2,shard:5(S:0-1)";;
+esac`)
+	h.expect(`warning inactive: scontrol show config: InactiveLimit=60`, `problem gres: scontrol show config: GresTypes lacks shard`, `problem gres: scontrol show node: 5 shards`)
+}
+
+// CF-04, through the whole command and the driver's library.
+func TestDoctorComparesWithTheDriver(t *testing.T) {
+	h := healthyHost(t)
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", "/usr/local/go/bin:/usr/bin:/bin")
+	dev := simgpu.Start(t, simgpu.Options{GPUs: 3})
+	t.Setenv("PATH", path)
+	t.Setenv("SIMGPU_DIR", dev.Dir)
+	h.write("etc/gimbal/gimbald.toml", "[sample]\nnvml = \""+simgpu.NVML("")+"\"\n[policy]\ndir = \""+h.dir+"/none\"\n")
+	h.write("etc/slurm/slurm.conf", "GresTypes=gpu\nPluginDir=/opt/slurm\nProctrackType=proctrack/cgroup\nNodeName=n1 Gres=gpu:4,shard:6\n")
+	h.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-3]\n")
+	code, out, errs := try("doctor", "--json", "--root", h.dir, "--node", "n1", "--slurm-conf", filepath.Join(h.dir, "etc/slurm"), "--config", h.doc.file)
+	if code != exitFailed || errs != "" {
+		t.Fatalf("exit %d: %s%s", code, errs, out)
+	}
+	var doc struct {
+		Schema   string
+		Login    bool
+		Problems int
+		Findings []finding
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var gres []string
+	for _, f := range doc.Findings {
+		if f.Check == "gres" {
+			gres = append(gres, f.Level+" "+strings.ReplaceAll(f.Text, h.dir, ""))
+		}
+	}
+	want := []string{
+		"problem /etc/slurm/slurm.conf:1: GresTypes lacks shard",
+		"problem /etc/slurm/slurm.conf:4: 6 shards are not a multiple of 4 GPUs",
+		"problem /etc/slurm/slurm.conf:4: node n1 has gpu:4, the driver shows 3 GPUs",
+		"problem /etc/slurm/gres.conf:1: File=/dev/nvidia3 is no GPU of the driver",
+	}
+	if diff := cmp.Diff(want, gres); diff != "" || doc.Schema != doctorSchema || doc.Login || doc.Problems < 4 {
+		t.Errorf("%+v\n(-want +got):\n%s", doc, diff)
+	}
+	code, out, _ = try("doctor", "--root", h.dir, "--node", "n1", "--config", h.doc.file)
+	if code != exitFailed || !strings.Contains(out, "\nproblem  gres         "+h.dir+"/etc/slurm/slurm.conf:1: GresTypes lacks shard. Set GresTypes") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
+func TestExpandNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"n0":                 "n0",
+		"n[0-2],x":           "n0 n1 n2 x",
+		"n[08-10,3]-b":       "n08-b n09-b n10-b n3-b",
+		"a[0-1]b[2-3]":       "a0b2 a0b3 a1b2 a1b3",
+		"/dev/nvidia[0-1,3]": "/dev/nvidia0 /dev/nvidia1 /dev/nvidia3",
+		"n[2-1]":             "n[2-1]",
+		"n[":                 "n[",
+		"n]1[":               "n]1[",
+	} {
+		if got := strings.Join(expandNames(in), " "); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+	for in, want := range map[string]string{"gpu": "gpu 1", "gpu:4": "gpu 4", "GPU:a100:2(S:0-1)": "gpu 2", "shard:2K": "shard 2048", "gpu:tesla": "gpu 1", "": " 1"} {
+		name, n := gresItem(in)
+		if got := fmt.Sprintf("%s %d", name, n); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func FuzzParseConf(f *testing.F) {
+	f.Add("A=b # c\nNodeName=n[0-1] X=\"a b\" \\\n Y=1\ninclude f\n")
+	f.Add("\\\n#\n=\n\"")
+	f.Add("n[0-99999999]\n[0-9][0-9][0-9][0-9][0-9][0-9][0-9]")
+	f.Fuzz(func(t *testing.T, text string) {
+		last := 0
+		for _, l := range parseConf("f", text) {
+			if l.line <= last || len(l.pairs) == 0 {
+				t.Errorf("line %d after %d with %v", l.line, last, l.pairs)
+			}
+			last = l.line
+		}
+		if n := len(expandNames(text)); n > 2*maxNames {
+			t.Errorf("%d names", n)
+		}
+		gresItem(text)
+	})
+}
