@@ -26,12 +26,13 @@ func keyOf(r model.Registration) key {
 // entry is what the node knows of one tenant beyond what the engine does: its
 // root processes and what is stopped of it.
 type entry struct {
-	id     model.TenantID
-	key    key
-	reg    model.Registration // of the first task
-	grant  model.Grant
-	roots  []root
-	stepds map[uint32]proc.ID // by step, while the step has not ended
+	id      model.TenantID
+	key     key
+	reg     model.Registration // of the first task
+	grant   model.Grant
+	roots   []root
+	stepds  map[uint32]proc.ID // by step, while the step has not ended
+	joining int                // tasks whose registration is not told yet
 
 	op   sync.Mutex // one operation on the processes at a time
 	grip grip       // what is stopped by us; under op
@@ -96,18 +97,39 @@ func newBook() *book {
 	return &book{byID: map[model.TenantID]*entry{}, byKey: map[key]*entry{}}
 }
 
-// join finds the tenant that a registration belongs to, or makes it. A job
-// that was requeued, or whose id was used again, is a new incarnation.
-func (b *book) join(r model.Registration, at time.Time) (e *entry, fresh bool) {
+// join adds a task to the tenant that it belongs to, or makes that. A job that
+// was requeued, or whose id was used again, is a new incarnation,
+// which gets the grant; added says that the task is new. Until joined is called
+// the tenant cannot be removed: its end must not be told before its beginning.
+// Without a grant it returns nil where the tenant would be new.
+func (b *book) join(r model.Registration, g *model.Grant, at time.Time) (e *entry, added bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := keyOf(r)
-	if e := b.byKey[k]; e != nil && e.reg.Restart == r.Restart && e.reg.UID == r.UID {
-		return e, false
+	if e = b.same(r); e == nil {
+		if g == nil {
+			return nil, false
+		}
+		k := keyOf(r)
+		e = &entry{id: tenantID(k, at), key: k, reg: r, grant: *g, stepds: map[uint32]proc.ID{}}
+		b.byID[e.id], b.byKey[k] = e, e
 	}
-	e = &entry{id: tenantID(k, at), key: k, reg: r, stepds: map[uint32]proc.ID{}}
-	b.byID[e.id], b.byKey[k] = e, e
-	return e, true
+	e.joining++
+	return e, e.addRoot(r)
+}
+
+// same is the tenant that a task would join, nil if there is none.
+func (b *book) same(r model.Registration) *entry {
+	if e := b.byKey[keyOf(r)]; e != nil && e.reg.Restart == r.Restart && e.reg.UID == r.UID {
+		return e
+	}
+	return nil
+}
+
+// joined ends what join began.
+func (b *book) joined(e *entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e.joining--
 }
 
 func tenantID(k key, at time.Time) model.TenantID {
@@ -125,9 +147,7 @@ func (b *book) put(e *entry) {
 }
 
 // addRoot adds a task's root process; it returns false for one that is there.
-func (b *book) addRoot(e *entry, r model.Registration) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (e *entry) addRoot(r model.Registration) bool {
 	id := proc.ID(r.Proc)
 	for _, have := range e.roots {
 		if have.ID == id {
@@ -179,11 +199,12 @@ func (b *book) endStep(e *entry, step uint32) {
 	delete(e.stepds, step)
 }
 
-// remove forgets a tenant; it returns false if that was done before.
+// remove forgets a tenant; it returns false if that was done before, and while
+// a task is joining it.
 func (b *book) remove(e *entry) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.byID[e.id] != e {
+	if b.byID[e.id] != e || e.joining > 0 {
 		return false
 	}
 	delete(b.byID, e.id)

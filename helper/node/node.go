@@ -174,12 +174,14 @@ func (n *Node) Register(r model.Registration) error {
 	if err := n.Tracker.Watch(id, n.unstarted(id)); err != nil {
 		return fmt.Errorf("register job %d step %d task %d: %w", r.JobID, r.StepID, r.TaskID, err)
 	}
-	e, fresh := n.book.join(r, n.Wall())
-	if fresh {
-		e.grant = n.makeGrant(r, e.key)
-		e.grant.Late = !n.unstarted(id)
+	e, added := n.book.join(r, nil, n.Wall())
+	if e == nil {
+		g := n.makeGrant(r, keyOf(r))
+		g.Late = !n.unstarted(id)
+		e, added = n.book.join(r, &g, n.Wall())
 	}
-	if !n.book.addRoot(e, r) {
+	defer n.book.joined(e)
+	if !added {
 		return nil
 	}
 	grant := e.grant

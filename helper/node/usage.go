@@ -167,13 +167,8 @@ func (n *Node) tellDegraded(report model.GPUReport, ok bool) {
 // slurmstepd that could start one.
 func (n *Node) settle(e *entry) {
 	roots, stepds := n.book.snapshot(e)
-	if len(n.Tracker.Members(rootIDs(roots)...)) > 0 {
+	if n.anyAlive(stepds) || n.anyAlive(n.Tracker.Members(rootIDs(roots)...)) {
 		return
-	}
-	for _, id := range stepds {
-		if n.Host.Alive(id) {
-			return
-		}
 	}
 	if !n.book.remove(e) {
 		return
@@ -191,6 +186,15 @@ func (n *Node) settle(e *entry) {
 			n.logf("tenant %s ended, but stays among what is stopped: %v", e.id, err)
 		}
 	}()
+}
+
+func (n *Node) anyAlive(ids []proc.ID) bool {
+	for _, id := range ids {
+		if n.Host.Alive(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // onTracker is told of root processes that exec or end.

@@ -155,6 +155,9 @@ func (t *Tracker) watch(root ID, fresh bool) error {
 	if err != nil {
 		return err
 	}
+	if s.dead() {
+		return ErrGone // its exit has been reported already, and will not be again
+	}
 	tr := &tree{
 		root: root, complete: fresh && t.conn != nil,
 		execed: make(chan struct{}), members: map[int]*node{},

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +101,8 @@ func (s *Stack) wantHealthy(t *testing.T) {
 		reply := s.Status(model.StatusQuery{Start: time.Now()})
 		left = nil
 		for i := range reply.Tenants {
-			left = append(left, reply.Tenants[i].Name()+" "+reply.Tenants[i].Word())
+			v := &reply.Tenants[i]
+			left = append(left, fmt.Sprintf("%s %s, %d processes, root %s, slurmstepd %s", v.Name(), v.Word(), v.Procs, procStat(v.Reg.Proc), procStat(v.Reg.Stepd)))
 		}
 		if len(left) == 0 || time.Now().After(deadline) {
 			break
@@ -110,6 +112,15 @@ func (s *Stack) wantHealthy(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("tenants are left: %v", left)
 	}
+}
+
+// procStat is what the kernel says of a process.
+func procStat(id model.ProcID) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.PID))
+	if err != nil {
+		return fmt.Sprintf("%d (gone)", id.PID)
+	}
+	return fmt.Sprintf("%d@%d: %s", id.PID, id.Start, b)
 }
 
 // TestTurns: in the device's own record no two tenants compute at once, beyond

@@ -104,12 +104,13 @@ func gapsOf(r simgpu.Record) []simgpu.Interval {
 	return gaps
 }
 
-// TestManyShortSteps: 200 short packed steps at 16 at a time. None is lost,
-// none is left stopped, the daemon's memory stays flat.
+// TestManyShortSteps: 200 short packed steps at 16 at a time, of which three
+// fit at once and the others are held. None is lost, none is left stopped, the
+// daemon's memory stays flat.
 func TestManyShortSteps(t *testing.T) {
-	s := Start(t, Options{Policies: map[string]string{"timeslice": quickTurns}})
+	s := Start(t, Options{Policy: "together", Policies: map[string]string{"together": quickTogether}})
 	run := func(steps int) {
-		script := fmt.Sprintf("seq %d | xargs -P 16 -I{} srun -n1 --overlap --gimbal-pack --gimbal-memory=1GiB --quiet true", steps)
+		script := fmt.Sprintf("seq %d | xargs -P 16 -I{} srun -n1 --overlap --gimbal-pack --gimbal-memory=5GiB --quiet true", steps)
 		id := s.Sbatch(t, script, oneShard, "-n16")
 		j := s.WaitDone(t, id, 180*time.Second)
 		if j.State != "COMPLETED" {

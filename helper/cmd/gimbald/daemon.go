@@ -149,6 +149,7 @@ func (d *daemon) run(ctx context.Context) error {
 	parts.Go(func() { d.node.Run(inner) })
 	parts.Go(func() { d.loop.Run(inner) })
 	parts.Go(func() { d.reloadOnHangup(inner) })
+	parts.Go(func() { d.watchPending(inner) })
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(ctx, d.handle) }()
 	d.log.info("daemon", fmt.Sprintf("gimbald %s manages node %s", version, d.name))

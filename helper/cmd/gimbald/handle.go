@@ -88,8 +88,25 @@ func (d *daemon) takePending() {
 	}
 }
 
+// pendingEvery is how often the folder of pending ones is looked into: a
+// plugin leaves one there too when an answer took too long.
+const pendingEvery = time.Second
+
+func (d *daemon) watchPending(ctx context.Context) {
+	tick := time.NewTicker(pendingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			d.takePending()
+		}
+	}
+}
+
 // maxEnded is the most text of ended tenants in one reply.
-const maxEnded = 1 << 20
+const maxEnded = 3 << 20
 
 // status shows the tenants that the query selects and the peer may see.
 func (d *daemon) status(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
