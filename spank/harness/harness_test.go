@@ -105,6 +105,9 @@ func (s *script) do(format string, args ...any) *script {
 	return s
 }
 
+// again drops the plugin and loads it anew.
+func (s *script) again() *script { return s.do("unload").do("load %s", s.bin.plugin) }
+
 // items gives the stand-in what every slurmstepd knows.
 func (s *script) items() *script {
 	for item, value := range map[int]int{itemUID: 1000, itemGID: 1000, itemJob: 42, itemStep: 0, itemNNodes: 1, itemNode: 0, itemTasks: 1} {

@@ -86,11 +86,15 @@ func (d *daemon) step(n int) *script {
 // TestForkedChildren: 200 tasks, many times over, also with a runtime that
 // collects garbage all the time. None hangs, each is registered once.
 func TestForkedChildren(t *testing.T) {
-	const runs, tasks = 20, 200
+	const tasks = 200
+	runs := int32(2)
+	if os.Getenv("GIMBAL_LONG") != "" {
+		runs = 20
+	}
 	for _, gogc := range []string{"100", "1"} {
 		t.Run("GOGC="+gogc, func(t *testing.T) {
 			d := startDaemon(t)
-			for run := range int32(runs / 2) {
+			for run := range runs {
 				s := d.step(tasks)
 				s.env = []string{"GOGC=" + gogc}
 				if out := s.run(t); !slices.Equal(out, []string{"init rc 0", "gimbal-pack rc 0", "init_post_opt rc 0", "exit rc 0"}) {
@@ -259,8 +263,8 @@ func TestHostile(t *testing.T) {
 		"SLURM_SPANK_GIMBAL_OWN", "SLURM_SPANK_GIMBAL_HET", "SLURM_JOB_ID_HET_GROUP_0", carrier("gimbal-pack"), carrier("gimbal-deadline")}
 	odd := []string{"", "(null)", "\xff\xfe\x80", strings.Repeat("x", 4096), strings.Repeat("9", 4096), "%s%n%d", "-1", "4294967295,", ",,,,", "1,2,3"}
 	for _, context := range []int{local, remote, allocator} {
+		s := sanitized.script(context, "core=/nowhere")
 		for _, with := range []bool{false, true} {
-			s := sanitized.script(context, "core=/nowhere")
 			if with {
 				s.items()
 			}
@@ -273,12 +277,14 @@ func TestHostile(t *testing.T) {
 					s.do("jobenv %s=%s", name, v).do("env %s=%s", name, v)
 				}
 			}
-			s.do("ropt gimbal-pack alpha").do("hook init_post_opt").do("tasks 3").do("hook exit").run(t)
-			for _, name := range names {
-				s := sanitized.script(context, "core=/nowhere").items().do("ropt gimbal-pack").do("big %s %d x", name, 128<<10)
-				s.do("jobenv %s=%s", names[0], huge)
-				s.do("hook init").do("ropt gimbal-pack").do("hook init_post_opt").do("tasks 1").do("hook exit").run(t)
-			}
+			s.do("ropt gimbal-pack alpha").do("hook init_post_opt").do("tasks 3").do("hook exit").again()
+		}
+		for _, name := range names {
+			s.do("big %s %d x", name, 128<<10).do("jobenv %s=%s", names[0], huge)
+			s.do("hook init").do("ropt gimbal-pack").do("hook init_post_opt").do("tasks 1").do("hook exit").again()
+		}
+		if out := s.run(t); len(grep(out, "exit rc 0")) != 2+len(names) {
+			t.Errorf("context %d: %d ends", context, len(grep(out, "exit rc 0")))
 		}
 	}
 }

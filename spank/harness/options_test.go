@@ -226,7 +226,7 @@ func each(t *testing.T, context int, commands func(s *script, i int), check func
 	for i := range values {
 		s.do("echo == %d", i)
 		commands(s, i)
-		s.do("unload").do("load %s", s.bin.plugin)
+		s.again()
 	}
 	blocks := strings.Split(strings.Join(s.run(t), "\n"), "== ")[1:]
 	if len(blocks) != len(values) {

@@ -55,7 +55,9 @@ func TestFaults(t *testing.T) {
 			s.plugstack(s.line(soon))
 			tc.sabotage(t, s)
 			s.timeLikeUsual(func(option ...string) time.Duration {
-				_ = os.RemoveAll(s.pending + "/")
+				if len(option) > 0 {
+					_ = os.RemoveAll(s.pending + "/")
+				}
 				args := append(option, "-n4", "bash", "-c", "echo ran; env | grep GIMBAL_ACTIVE; true")
 				r := s.run("srun", args...)
 				if strings.Count(r.Stdout, "ran\n") != 4 || strings.Contains(r.Stdout, "ACTIVE") || r.Stderr != "" {
@@ -77,9 +79,11 @@ func (s *site) timeLikeUsual(run func(option ...string) time.Duration) {
 	s.t.Helper()
 	var usual, packed time.Duration
 	for range 3 {
-		usual = run()
 		packed = run("--gimbal-pack")
-		if packed <= usual+1500*time.Millisecond {
+		if packed <= 1500*time.Millisecond {
+			return // whatever is usual
+		}
+		if usual = run(); packed <= usual+1500*time.Millisecond {
 			return
 		}
 	}
