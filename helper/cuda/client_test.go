@@ -16,6 +16,7 @@ import (
 )
 
 func TestSupported(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if s := r.c.Supported(r.within(5 * time.Second)); !s.OK || s.Version != "12.9" || s.By != "library" {
 		t.Errorf("%+v", s)
@@ -37,6 +38,7 @@ func TestSupported(t *testing.T) {
 }
 
 func TestDriverThatComesLater(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.d.Stop()
 	if s := r.c.Supported(r.within(5 * time.Second)); s.OK || !strings.Contains(s.Reason, "no CUDA-capable device") {
@@ -49,6 +51,7 @@ func TestDriverThatComesLater(t *testing.T) {
 }
 
 func TestOnlyTheVeryProcess(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := r.train("a", model.GiB)
 	other := a.id
@@ -66,9 +69,10 @@ func TestOnlyTheVeryProcess(t *testing.T) {
 }
 
 func TestOneThatHangsDoesNotDelayTheOthers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := r.train("a", model.GiB), r.train("b", model.GiB)
-	a.signal(syscall.SIGSTOP)
+	a.freeze()
 	hung := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { hung <- r.c.Lock(ctx, a.id, time.Minute) }()
@@ -99,9 +103,10 @@ func TestOneThatHangsDoesNotDelayTheOthers(t *testing.T) {
 }
 
 func TestHelperThatHangsIsReplaced(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := r.train("a", model.GiB), r.train("b", model.GiB)
-	a.signal(syscall.SIGSTOP)
+	a.freeze()
 	if err := r.c.Lock(r.within(50*time.Millisecond), a.id, time.Minute); !errors.Is(err, ErrTimeout) {
 		t.Fatalf("the call that hangs: %v", err)
 	}
@@ -121,12 +126,13 @@ func TestHelperThatHangsIsReplaced(t *testing.T) {
 // TestHelperIsReplacedOnlyWhenIdle lets a call that somebody waits for end
 // before the helper with the one that hangs is killed.
 func TestHelperIsReplacedOnlyWhenIdle(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "1GiB")
 	a, b := r.train("a", model.GiB), r.train("b", model.GiB)
 	if err := r.c.Lock(r.within(5*time.Second), b.id, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	a.signal(syscall.SIGSTOP)
+	a.freeze()
 	long := make(chan error, 1)
 	go func() { long <- r.c.Checkpoint(r.within(10*time.Second), b.id) }()
 	if err := r.c.Lock(r.within(50*time.Millisecond), a.id, time.Minute); !errors.Is(err, ErrTimeout) {
@@ -140,6 +146,7 @@ func TestHelperIsReplacedOnlyWhenIdle(t *testing.T) {
 }
 
 func TestHelperDies(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := r.train("a", model.GiB)
 	for n := 1; n <= 3; n++ {
@@ -166,6 +173,7 @@ func TestHelperThatIsNoHelper(t *testing.T) {
 		"endless":  {"/bin/sh", "-c", "exec tr '\\0' x </dev/zero"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var starts atomic.Int32
 			c := startClient(t, func() *exec.Cmd { starts.Add(1); return exec.Command(args[0], args[1:]...) }, nil)
 			for range 3 {
@@ -209,6 +217,7 @@ func TestHelpersThatCannotBeKilledAreBounded(t *testing.T) {
 }
 
 func TestRetireLetsTheHelperGo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := r.train("a", model.GiB)
 	if err := r.c.Lock(r.within(5*time.Second), a.id, time.Second); err != nil {
@@ -226,6 +235,7 @@ func TestRetireLetsTheHelperGo(t *testing.T) {
 // TestDaemonDies ends a helper's input as a daemon's death does, with what an
 // earlier helper has locked or moved.
 func TestDaemonDies(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "40GiB")
 	a, b := r.train("a", model.GiB), r.train("b", model.GiB)
 	ctx := r.within(10 * time.Second)

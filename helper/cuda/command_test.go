@@ -44,6 +44,7 @@ func TestCommandSupported(t *testing.T) {
 }
 
 func TestCommandIsTakenWhereTheLibraryLacksTheCalls(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	library := startClient(t, r.command(r.d, simgpu.NVML("")), nil)
 	d := FirstOf(library, NewCommand(simgpu.Binary("cuda-checkpoint"), r.d.Env()))

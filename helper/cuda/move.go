@@ -205,6 +205,9 @@ func (r *move) rollBack(step Step, err error) error {
 
 // failure says what was left and what has to be done.
 func (r *move) failure(op string, step Step, err error) error {
+	if r.gone != nil && !errors.Is(err, ErrGone) {
+		err = errors.Join(err, r.gone)
+	}
 	e := &Error{Op: op, Step: step, PID: r.p.ID.PID, State: r.state, Stopped: r.paused, Err: err}
 	switch {
 	case r.gone != nil:

@@ -28,11 +28,11 @@ func expectError(t testing.TB, err, kind error, next Next) *Error {
 func TestSwapAndRestore(t *testing.T) {
 	for _, how := range []string{"running", "paused", "by the command"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, "--swap-rate", "40GiB")
 			a, m := r.train("a", 4*model.GiB), r.mover()
 			if how == "paused" {
-				a.signal(syscall.SIGSTOP)
-				await(t, "a to stop", func() bool { return a.letter() == 'T' })
+				a.freeze()
 			}
 			if how == "by the command" {
 				m.Driver = NewCommand(simgpu.Binary("cuda-checkpoint"), r.d.Env())
@@ -59,6 +59,7 @@ func TestSwapAndRestore(t *testing.T) {
 // TestDriverRefuses walks each call and each answer that the device can give in
 // place of the right one.
 func TestDriverRefuses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "100GiB", "--memory", "80GiB")
 	answers := []string{"not-supported", "not-ready", "illegal-state", "failed", "2"}
 	for _, call := range []string{"lock", "checkpoint", "state", "restore", "unlock"} {
@@ -113,6 +114,7 @@ func refuseOne(t *testing.T, r *rig, call, answer string) {
 }
 
 func TestRestoreWithoutRoom(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "100GiB")
 	a, m := r.train("a", 9*model.GiB), r.mover()
 	if err := m.Swap(context.Background(), a.tenant()); err != nil {
@@ -143,6 +145,7 @@ func (t *trainer) duringCheckpoint(f func()) {
 }
 
 func TestProcessDiesInTheMiddle(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "2GiB")
 	a, m := r.train("a", 4*model.GiB), r.mover()
 	a.duringCheckpoint(func() { a.signal(syscall.SIGKILL) })
@@ -154,6 +157,7 @@ func TestProcessDiesInTheMiddle(t *testing.T) {
 }
 
 func TestHelperIsKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "4GiB")
 	a, m := r.train("a", 4*model.GiB), r.mover()
 	a.duringCheckpoint(func() {
@@ -171,6 +175,7 @@ func TestHelperIsKilledInTheMiddle(t *testing.T) {
 // TestCheckpointHangs stops the process behind the driver's back: the call
 // hangs until somebody continues it.
 func TestCheckpointHangs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "2GiB")
 	a, m := r.train("a", model.GiB), r.mover()
 	m.Driver = stoppingDriver{r.c, a}
@@ -207,6 +212,7 @@ func (d stoppingDriver) Checkpoint(ctx context.Context, p model.ProcID) error {
 }
 
 func TestThreeTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--swap-rate", "100GiB")
 	m, size := r.mover(), 9*model.GiB
 	a := r.train("a", size)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -145,7 +146,14 @@ func (r *rig) train(label string, size model.Bytes, args ...string) *trainer {
 	}
 	t.id = identify(r.t, t.cmd.Process.Pid)
 	await(r.t, label+" to compute", func() bool { return r.d.Record().Busy(label) > 0 })
+	await(r.t, label+" to listen to the driver", t.listens)
 	return t
+}
+
+// listens tells whether the process has its thread for checkpoints.
+func (t *trainer) listens() bool {
+	out, err := NewCommand(simgpu.Binary("cuda-checkpoint"), t.r.d.Env()).on(t.r.within(5*time.Second), t.id, "--get-restore-tid")
+	return err == nil && out != "0"
 }
 
 // identify returns the identity of a process that lives.
@@ -174,27 +182,46 @@ func (t *trainer) signal(s syscall.Signal) {
 	}
 }
 
-// Stop stops the process and waits until it is stopped.
-func (t *trainer) Stop(ctx context.Context) error {
-	return t.send(ctx, syscall.SIGSTOP, func(letter byte) bool { return letter == 'T' })
+// freeze stops the process behind everybody's back.
+func (t *trainer) freeze() {
+	t.r.t.Helper()
+	if err := t.Stop(t.r.within(10 * time.Second)); err != nil {
+		t.r.t.Fatal(err)
+	}
 }
+
+// Stop stops the process and waits until all its threads are stopped.
+func (t *trainer) Stop(ctx context.Context) error { return t.send(ctx, syscall.SIGSTOP, true) }
 
 // Continue continues it.
-func (t *trainer) Continue(ctx context.Context) error {
-	return t.send(ctx, syscall.SIGCONT, func(letter byte) bool { return letter != 'T' })
-}
+func (t *trainer) Continue(ctx context.Context) error { return t.send(ctx, syscall.SIGCONT, false) }
 
-func (t *trainer) send(ctx context.Context, s syscall.Signal, done func(byte) bool) error {
+func (t *trainer) send(ctx context.Context, s syscall.Signal, stopped bool) error {
 	if err := syscall.Kill(t.id.PID, s); err != nil {
 		return err
 	}
-	for !done(t.letter()) {
+	for !t.all(stopped) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		time.Sleep(200 * time.Microsecond)
 	}
 	return nil
+}
+
+// all tells whether every thread is stopped, or none.
+func (t *trainer) all(stopped bool) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", t.id.PID))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, name := range threads {
+		text, err := os.ReadFile(name)
+		if letter, _ := parseStat(text); err == nil && (letter == 'T') != stopped {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *trainer) tenant() Tenant {
