@@ -8,6 +8,7 @@ type Outcome struct {
 	Moments  int          // times at which something happened
 	BusyTime float64      // GPU seconds with work
 	GPUs     int          // of the cluster
+	History  *History     // nil where none was asked for
 }
 
 // JobOutcome is what came of one job. Times are seconds from the trace's start.
@@ -45,7 +46,7 @@ func (w *World) finish(t *Task) {
 func (w *World) outcome() *Outcome {
 	o := &Outcome{
 		Jobs: make([]JobOutcome, len(w.Tasks)), Moments: w.moments,
-		BusyTime: w.busyTime, GPUs: w.Cluster.GPUs(),
+		BusyTime: w.busyTime, GPUs: w.Cluster.GPUs(), History: w.history,
 	}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]

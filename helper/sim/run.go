@@ -13,6 +13,9 @@ type Config struct {
 	Interference       Interference // needed by the schedulers that share GPUs
 	Seed               uint64
 
+	// History says that the outcome shall hold who ran where.
+	History bool
+
 	// Progress, where it is set, is called now and then with the number of
 	// jobs that have ended.
 	Progress func(ended int)
@@ -60,6 +63,9 @@ func newWorld(jobs []Job, c Config) (*World, error) {
 		Cluster: cluster, Cost: c.Cost, Interference: c.Interference,
 		Rand:  rand.New(rand.NewPCG(c.Seed, 0)),
 		Tasks: make([]Task, len(jobs)),
+	}
+	if c.History {
+		w.history = &History{}
 	}
 	for i := range jobs {
 		j := &jobs[i]
@@ -111,6 +117,7 @@ func (r *runner) moment(at float64) {
 	r.endAll()
 	r.arriveAll()
 	r.wake = r.scheduler.Schedule()
+	r.history.load(r.Busy, r.Now)
 	if r.wake <= r.Now {
 		r.wake = math.Nextafter(r.Now, Never)
 	}

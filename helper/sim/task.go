@@ -18,6 +18,7 @@ type Task struct {
 	Preempts int     // how often it was stopped before its end
 
 	running  bool
+	stay     int     // its last stay in the history, where one is kept
 	pos      int     // its place in the heap of ends, -1 outside
 	since    float64 // when it was last settled
 	debt     float64 // seconds of restart still to pay

@@ -72,7 +72,8 @@ type World struct {
 	demand   float64 // integral of asked over time
 	busyTime float64 // integral of Busy over time
 	moments  int
-	err      error // why the run cannot go on
+	history  *History // nil where none is kept
+	err      error    // why the run cannot go on
 }
 
 // Fail ends the run with an error after this moment; the first one counts.
@@ -96,6 +97,7 @@ func (w *World) Start(t *Task, iter float64) {
 	t.End = w.endOf(t)
 	w.waiting--
 	w.ends.push(t)
+	w.history.open(t, w.Now)
 }
 
 // Stop takes a task's GPUs away; what it has done stays done.
@@ -108,6 +110,7 @@ func (w *World) Stop(t *Task) {
 
 func (w *World) halt(t *Task) {
 	w.ends.remove(t)
+	w.history.close(t, w.Now)
 	t.running, t.End, t.debt = false, Never, 0
 }
 

@@ -183,8 +183,22 @@ func (a *antman) placeGuaranteed(t *sim.Task) bool {
 	for _, g := range a.held[t.Index] {
 		a.gpus[g].use += completedUse
 	}
-	a.w.Start(t, t.Solo)
+	a.start(t)
 	return true
+}
+
+func (a *antman) start(t *sim.Task) {
+	held := slices.Clone(a.held[t.Index])
+	slices.Sort(held)
+	t.Nodes = nil
+	for _, g := range held {
+		node := g / a.w.Cluster.PerNode
+		if n := len(t.Nodes); n == 0 || t.Nodes[n-1].Node != node {
+			t.Nodes = append(t.Nodes, sim.Share{Node: node})
+		}
+		t.Nodes[len(t.Nodes)-1].GPUs++
+	}
+	a.w.Start(t, t.Solo)
 }
 
 // holdInNode holds GPUs of one node: of the one where it holds some already,
@@ -269,6 +283,6 @@ func (a *antman) placeSpare(t *sim.Task) bool {
 		a.gpus[g].use += opportunisticUse
 		a.held[t.Index] = append(a.held[t.Index], g)
 	}
-	a.w.Start(t, t.Solo)
+	a.start(t)
 	return true
 }

@@ -2,11 +2,58 @@ package baseline
 
 import (
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/speed"
+	"github.com/gimbal-hpc/gimbal/helper/sim/trace"
 )
+
+func simulate(b *testing.B, policy string, jobs []sim.Job, c sim.Config) *sim.Outcome {
+	b.Helper()
+	s, err := New(policy)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o, err := sim.Run(jobs, c, s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return o
+}
+
+// BenchmarkPublished replays published traces as their authors' simulator does,
+// which takes 12.6 s for srtf on trace1 and 94 s for muri-s on testbed400.
+func BenchmarkPublished(b *testing.B) {
+	for _, c := range [][2]string{{"srtf", "trace1"}, {"muri-s", "testbed400"}, {"muri-s", "trace1"}} {
+		b.Run(c[0]+"/"+c[1], func(b *testing.B) {
+			tr, err := trace.ReadFile(filepath.Join(data, "trace_muri_"+c[1]+".csv"))
+			if err != nil {
+				b.Skipf("SKIPPED: %v", err)
+			}
+			for b.Loop() {
+				simulate(b, c[0], tr.Jobs, sim.Config{Nodes: 8, GPUsPerNode: 8, Cost: sim.MuriCost()})
+			}
+		})
+	}
+}
+
+// BenchmarkLarge replays 100,000 jobs on 4,000 GPUs.
+func BenchmarkLarge(b *testing.B) {
+	jobs := synthetic(1, 100_000, 4000, 1)
+	for _, policy := range []string{"srtf", "lucid", "exclusive"} {
+		b.Run(policy, func(b *testing.B) {
+			for b.Loop() {
+				simulate(b, policy, jobs, sim.Config{Nodes: 500, GPUsPerNode: 8, Interference: &speed.Model{}})
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(float64(m.Sys)/(1<<20), "MiB")
+		})
+	}
+}
 
 // BenchmarkEvent shows what an event costs as more jobs run: on ever larger
 // clusters under the same load.
@@ -18,14 +65,7 @@ func BenchmarkEvent(b *testing.B) {
 				var events int
 				var held, span float64
 				for b.Loop() {
-					s, err := New(policy)
-					if err != nil {
-						b.Fatal(err)
-					}
-					o, err := sim.Run(jobs, sim.Config{Nodes: nodes, GPUsPerNode: 8, Interference: &speed.Model{}}, s)
-					if err != nil {
-						b.Fatal(err)
-					}
+					o := simulate(b, policy, jobs, sim.Config{Nodes: nodes, GPUsPerNode: 8, Interference: &speed.Model{}})
 					events += o.Moments
 					for i := range o.Jobs {
 						held += o.Jobs[i].Held

@@ -220,6 +220,7 @@ func (m *muri) join(t *sim.Task, p *pack) {
 		m.w.Start(t, iter)
 		return
 	}
+	m.w.Moved(t)
 	m.w.Pace(t, iter)
 	if before == nil || !sameTasks(before, p) {
 		m.w.Repay(t)

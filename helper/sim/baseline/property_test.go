@@ -65,7 +65,7 @@ func checkPolicy(t *rapid.T, name string) {
 		}
 	}
 	cost := rapid.SampledFrom([]string{"none", "muri", "file"}).Draw(t, "cost")
-	c := sim.Config{Nodes: nodes, GPUsPerNode: per, Cost: costs[cost], Interference: &speed.Model{}, Seed: 1}
+	c := sim.Config{Nodes: nodes, GPUsPerNode: per, Cost: costs[cost], Interference: &speed.Model{}, Seed: 1, History: true}
 	alone := slices.Contains([]string{"exclusive", "srtf", "srsf", "las"}, name)
 	first := replay(t, name, jobs, c, alone)
 	for i, o := range first.Jobs {
@@ -82,8 +82,37 @@ func checkPolicy(t *rapid.T, name string) {
 			t.Fatalf("%s preempts job %d", name, i)
 		}
 	}
+	checkHistory(t, first)
 	if diff := cmp.Diff(first, replay(t, name, jobs, c, alone)); diff != "" {
 		t.Fatalf("%s: two runs differ (-first +second):\n%s", name, diff)
+	}
+}
+
+// checkHistory compares the stays with what the jobs are said to have held, and
+// the loads with the time that GPUs are said to have been busy.
+func checkHistory(t *rapid.T, o *sim.Outcome) {
+	held, last, busy := make([]float64, len(o.Jobs)), 0.0, 0.0
+	for _, s := range o.History.Stays {
+		if s.To < s.From {
+			t.Fatalf("a stay ends before it begins: %+v", s)
+		}
+		held[s.Job] += s.To - s.From
+		last = max(last, s.To)
+	}
+	for i, j := range o.Jobs {
+		if math.Abs(held[i]-j.Held) > 1e-6*(1+j.End) {
+			t.Fatalf("job %s stayed for %v s and held GPUs for %v s", j.Job.ID, held[i], j.Held)
+		}
+	}
+	for i, l := range o.History.Loads {
+		next := last
+		if i+1 < len(o.History.Loads) {
+			next = o.History.Loads[i+1].At
+		}
+		busy += float64(l.Busy) * (next - l.At)
+	}
+	if math.Abs(busy-o.BusyTime) > 1e-6*(1+o.BusyTime) {
+		t.Fatalf("the loads add up to %v GPU seconds, the run has %v", busy, o.BusyTime)
 	}
 }
 

@@ -74,7 +74,9 @@ func (r *repack) place(t *sim.Task) {
 	switch {
 	case fits && !t.Running():
 		r.w.Start(t, t.Solo)
-	case !fits && t.Running():
+	case fits:
+		r.w.Moved(t)
+	case t.Running():
 		r.w.Stop(t)
 	}
 }
