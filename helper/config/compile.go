@@ -26,7 +26,7 @@ func (c *Config) Compile(sources []Source) (set *policy.Set, notes []string, err
 		}
 		byName[s.Name] = p
 	}
-	set = &policy.Set{Default: byName[c.Policy.Default], ByGPU: map[string]*policy.Policy{}}
+	set = &policy.Set{Default: byName[c.Policy.Default], ByGPU: map[string]*policy.Policy{}, ByName: byName}
 	for gpu, name := range c.Policy.PerGPU {
 		set.ByGPU[gpu] = byName[name]
 	}

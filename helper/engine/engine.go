@@ -194,6 +194,12 @@ func (e *Engine) start(a model.Action, now time.Duration) error {
 	return e.append(model.Record{At: now, Action: &a, Tenant: t})
 }
 
+// Act carries out an action that no policy chose: a person's order.
+func (e *Engine) Act(a model.Action, now time.Duration) error {
+	e.Node.Advance(now)
+	return e.start(a, e.Node.Now())
+}
+
 func stops(p model.Primitive) bool {
 	switch p {
 	case model.PrimHold, model.PrimPause, model.PrimSwap, model.PrimEvict:

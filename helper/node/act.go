@@ -16,6 +16,9 @@ import (
 // before a hold is given up.
 const execLimit = 20 * time.Second
 
+// maxGrace bounds how long an eviction waits for the job, whatever it asks for.
+const maxGrace = 10 * time.Minute
+
 // Do starts an action; how it ended comes back as an event.
 func (n *Node) Do(a model.Action, t *model.Tenant) {
 	e := n.book.find(a.Tenant)
@@ -261,7 +264,7 @@ func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 	}
 	if terms.Signal != 0 {
 		n.notify(e, model.Action{Signal: terms.Signal})
-		time.Sleep(terms.Ahead)
+		time.Sleep(min(max(terms.Ahead, n.EvictGrace), maxGrace))
 	}
 	if n.Slurm == nil {
 		return errors.New("evict: there is no Slurm to ask")

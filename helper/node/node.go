@@ -46,19 +46,21 @@ type Slurm interface {
 
 // Parts are what a node is made of.
 type Parts struct {
-	Host    proc.Host
-	GPUs    GPUs
-	Stops   Stops
-	Slurm   Slurm // nil: evictions only send signals
-	Grant   func(model.Registration) model.Terms
-	Policy  func(gpu string) string // name of a GPU's policy
-	Resolve func(gpus []string, visible string, known []model.GPU) ([]string, error)
-	Clock   func() time.Duration // monotonic
-	Wall    func() time.Time
-	Freezer bool          // pause by the cgroup freezer where a tenant has cgroups of its own
-	Every   time.Duration // between two looks at /proc and the driver
-	Stale   time.Duration // after which a report of the driver counts as none
-	Log     func(format string, args ...any)
+	Host        proc.Host
+	GPUs        GPUs
+	Stops       Stops
+	Slurm       Slurm // nil: evictions only send signals
+	Grant       func(model.Registration) model.Terms
+	Policy      func(gpu string) string // name of a GPU's policy
+	Resolve     func(gpus []string, visible string, known []model.GPU) ([]string, error)
+	Clock       func() time.Duration // monotonic
+	Wall        func() time.Time
+	Freezer     bool          // pause by the cgroup freezer where a tenant has cgroups of its own
+	StopTimeout time.Duration // for a stop to be confirmed
+	EvictGrace  time.Duration // between the job's own signal and its end, where the job asks for none
+	Every       time.Duration // between two looks at /proc and the driver
+	Stale       time.Duration // after which a report of the driver counts as none
+	Log         func(format string, args ...any)
 }
 
 // Node is the engine's Source and Actuator.

@@ -36,8 +36,10 @@ func (g grip) empty() bool { return len(g.procs)+len(g.frozen) == 0 }
 // take stops a tenant: by the freezer where it has cgroups of its own, else by
 // signals.
 func (n *Node) take(e *entry, t proc.Target) (grip, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), n.StopTimeout)
+	defer cancel()
 	if dirs := n.freezers(e, t); len(dirs) > 0 {
-		done, err := n.Tracker.Freeze(context.Background(), t, dirs, e.grip.frozen)
+		done, err := n.Tracker.Freeze(ctx, t, dirs, e.grip.frozen)
 		switch {
 		case err == nil:
 			n.logf("tenant %s: %d processes frozen in %s", e.id, done.Processes, done.Latency)
@@ -46,7 +48,7 @@ func (n *Node) take(e *entry, t proc.Target) (grip, error) {
 			return grip{}, err
 		}
 	}
-	done, err := n.Tracker.Pause(context.Background(), t)
+	done, err := n.Tracker.Pause(ctx, t)
 	if err != nil {
 		return grip{}, err
 	}

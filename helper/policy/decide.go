@@ -167,12 +167,49 @@ func (d *Decider) beginTenants() {
 		v.computes = t.State.Computes() && t.Suspended == ""
 		d.seat(v)
 	}
+	d.rule()
 	for i := range d.views {
 		d.adopt(&d.views[i])
 	}
 }
 
-// seat notes the tenant's GPUs. The first one's policy is the tenant's.
+// rule puts on each GPU the policy that all of its tenants ask for, else the
+// admin's stays. The policy of its first GPU is a tenant's own.
+func (d *Decider) rule() {
+	for i := range d.gpus {
+		if p := d.asked(&d.gpus[i]); p != nil {
+			d.gpus[i].p = p
+		}
+	}
+	for i := range d.views {
+		if v := &d.views[i]; len(v.seats) > 0 {
+			v.p = d.gpus[v.seats[0]].p
+		}
+	}
+}
+
+// asked is the policy that every tenant of a GPU asks for, nil if there is
+// none such.
+func (d *Decider) asked(g *gpuView) *Policy {
+	name := ""
+	for i, v := range g.pack {
+		if i > 0 && v.t.Terms.Policy != name {
+			return nil
+		}
+		name = v.t.Terms.Policy
+	}
+	return d.set.ByName[name]
+}
+
+// Ruling is the policy that the last decision found in force on a GPU.
+func (d *Decider) Ruling(uuid string) *Policy {
+	if i, ok := d.index[uuid]; ok && i < len(d.gpus) {
+		return d.gpus[i].p
+	}
+	return d.set.For(uuid)
+}
+
+// seat notes the tenant's GPUs.
 func (d *Decider) seat(v *view) {
 	start := len(d.seats)
 	for _, uuid := range v.t.GPUs {
@@ -181,9 +218,6 @@ func (d *Decider) seat(v *view) {
 		d.gpus[i].pack = append(d.gpus[i].pack, v)
 	}
 	v.seats = d.seats[start:len(d.seats):len(d.seats)]
-	if len(v.seats) > 0 {
-		v.p = d.gpus[v.seats[0]].p
-	}
 }
 
 // adopt joins a step of its own to its job.

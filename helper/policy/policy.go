@@ -110,6 +110,7 @@ type Guard struct {
 type Set struct {
 	Default *Policy            // never nil
 	ByGPU   map[string]*Policy // by UUID
+	ByName  map[string]*Policy // that a GPU's tenants may ask for together
 }
 
 // For returns the policy of a GPU.

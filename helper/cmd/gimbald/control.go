@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/engine"
@@ -23,7 +25,7 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 		return nil, err
 	}
 	var out model.ControlReply
-	err = d.loop.Ask(ctx, func(e *engine.Engine) {
+	askErr := d.loop.Ask(ctx, func(e *engine.Engine) {
 		for _, t := range e.Node.Tenants {
 			if !q.Job.Matches(&t.Reg) || q.Job.Step != model.NoVal && t.Reg.StepID != q.Job.Step {
 				continue
@@ -33,18 +35,32 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 				continue
 			}
 			out.Tenants = append(out.Tenants, t.Name())
-			d.node.Order(t.ID, order)
+			if err = d.obey(e, t, order); err != nil {
+				return
+			}
 		}
 	})
 	switch {
-	case err != nil:
-		return nil, err
+	case errors.Join(askErr, err) != nil:
+		return nil, errors.Join(askErr, err)
 	case len(out.Tenants) == 0 && out.Denied > 0:
 		return nil, wire.Errorf(wire.CodeDenied, "the job belongs to another user")
 	case len(out.Tenants) == 0:
 		return nil, wire.Errorf(wire.CodeNotFound, "no packed job of that number runs on this node")
 	}
 	return out, nil
+}
+
+// obey carries an order out. To pause and to resume are wishes that the policy
+// respects until they lapse; to notify and to evict is done at once.
+func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order) error {
+	switch o.Do {
+	case model.PrimNotify, model.PrimEvict:
+		why := model.Reason{Code: "order", Text: fmt.Sprintf("ordered by user %d: %s", o.UID, o.Why)}
+		return e.Act(model.Action{Do: o.Do, Tenant: t.ID, Signal: o.Signal, Why: why}, clock())
+	}
+	d.node.Order(t.ID, o)
+	return nil
 }
 
 func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {

@@ -113,19 +113,21 @@ func (d *daemon) open(ctx context.Context) error {
 
 func (d *daemon) makeNode() {
 	d.node = node.New(node.Parts{
-		Host:    proc.Host{ProcRoot: d.cfg.Sample.Proc, CgroupRoot: d.cfg.Sample.Cgroup},
-		GPUs:    d.sampler,
-		Stops:   d.stops,
-		Grant:   d.grant,
-		Policy:  d.policyOf,
-		Resolve: gpu.Resolve,
-		Slurm:   d.slurm,
-		Freezer: d.cfg.Sample.Freezer,
-		Clock:   clock,
-		Wall:    time.Now,
-		Every:   d.cfg.Sample.Interval,
-		Stale:   d.cfg.Sample.Stale,
-		Log:     func(format string, args ...any) { d.log.info("node", fmt.Sprintf(format, args...)) },
+		Host:        proc.Host{ProcRoot: d.cfg.Sample.Proc, CgroupRoot: d.cfg.Sample.Cgroup},
+		GPUs:        d.sampler,
+		Stops:       d.stops,
+		Grant:       d.grant,
+		Policy:      d.policyOf,
+		Resolve:     gpu.Resolve,
+		Slurm:       d.slurm,
+		Freezer:     d.cfg.Sample.Freezer,
+		Clock:       clock,
+		Wall:        time.Now,
+		StopTimeout: d.cfg.Limits.StopTimeout,
+		EvictGrace:  d.cfg.Limits.EvictGrace,
+		Every:       d.cfg.Sample.Interval,
+		Stale:       d.cfg.Sample.Stale,
+		Log:         func(format string, args ...any) { d.log.info("node", fmt.Sprintf(format, args...)) },
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -199,6 +200,9 @@ func releaseAll(configPath string, stdout io.Writer) error {
 	var errs []error
 	n := 0
 	for id, s := range t.Tenants {
+		if s.Held && restarts() {
+			continue // the guard gives the next daemon a while to take it over
+		}
 		done, err := continueStopped(proc.Host{}, s)
 		n += done
 		if err != nil {
@@ -207,4 +211,10 @@ func releaseAll(configPath string, stdout io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "%d processes of %d tenants continued\n", n, len(t.Tenants))
 	return errors.Join(errs...)
+}
+
+// restarts tells whether systemd is about to start the daemon again.
+func restarts() bool {
+	r, ok := os.LookupEnv("SERVICE_RESULT")
+	return ok && r != "success"
 }

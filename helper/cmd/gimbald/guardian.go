@@ -135,6 +135,7 @@ func (g *guardian) beat() {
 		return
 	}
 	g.last = now
+	notifyAlive()
 	line := strconv.AppendUint(nil, g.gen, 10)
 	_, _ = unix.Write(g.pipe, append(line, '\n'))
 }

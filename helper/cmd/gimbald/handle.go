@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/engine"
@@ -101,6 +103,9 @@ func (d *daemon) watchPending(ctx context.Context) {
 			return
 		case <-tick.C:
 			d.takePending()
+			for _, note := range d.sampler.Notes() {
+				d.log.warn("gpu", note)
+			}
 		}
 	}
 }
@@ -154,19 +159,21 @@ func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
 			if len(v.GPUs) > 0 && s.Policies[v.GPUs[0]] != "" {
 				v.PolicyNow = s.Policies[v.GPUs[0]]
 			}
+			if asked := v.Terms.Policy; asked != "" && asked != v.PolicyNow {
+				v.Terms.Notes = append(slices.Clone(v.Terms.Notes),
+					fmt.Sprintf("asked for policy %s; not all of its mates did, so %s rules", asked, v.PolicyNow))
+			}
 			s.Tenants = append(s.Tenants, v)
 		}
 	})
 	return s, err
 }
 
-// policyNames names the policy of each GPU.
+// policyNames names the policy in force on each GPU. It is for the loop alone.
 func (d *daemon) policyNames(gpus []model.GPU) map[string]string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	out := make(map[string]string, len(gpus))
 	for _, g := range gpus {
-		out[g.UUID] = d.policies.For(g.UUID).Name
+		out[g.UUID] = d.decider.Ruling(g.UUID).Name
 	}
 	return out
 }

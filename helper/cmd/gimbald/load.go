@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/policies"
@@ -21,5 +23,21 @@ func load(path string) (*config.Config, *policy.Set, []string, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return c, set, append(warnings, notes...), nil
+	return c, set, append(warnings, inForce(c, notes)...), nil
+}
+
+// inForce keeps the notes on policies that a GPU has.
+func inForce(c *config.Config, notes []string) []string {
+	var out []string
+	for _, n := range notes {
+		name := strings.TrimPrefix(strings.SplitN(n, ":", 2)[0], "policy ")
+		used := name == c.Policy.Default
+		for _, p := range c.Policy.PerGPU {
+			used = used || p == name
+		}
+		if used {
+			out = append(out, n)
+		}
+	}
+	return out
 }
