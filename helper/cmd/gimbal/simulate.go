@@ -64,7 +64,7 @@ func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
 	f.SetOutput(stderr)
 	f.Usage = func() {}
 	f.SortFlags = false
-	f.StringVar(&s.trace, "trace", "", "job history `FILE`: CSV, sacct -P, or either in gzip")
+	f.StringVar(&s.trace, "trace", "", "job history `FILE`: CSV, sacct -P, or either in gzip; - for standard input")
 	f.IntVar(&s.nodes, "nodes", 0, "number of nodes")
 	f.IntVar(&s.perNode, "gpus-per-node", 0, "GPUs on each node")
 	f.StringSliceVar(&s.policies, "policy", nil, "policies `A,B,…` to compare: names below, files (*.toml), or all")
@@ -72,7 +72,7 @@ func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
 	f.StringVar(&s.choice.GPU, "pairs-gpu", "", "which `GPU` of the file of pairs (v100 if it has it)")
 	f.StringVar(&s.choice.Table, "pairs-table", "", "which `TABLE` of the file of pairs (its first)")
 	f.StringVar(&s.gpuMemory, "gpu-memory", "", "memory of a GPU, such as 32GiB; without it all jobs fit together")
-	f.IntVar(&s.shards, "shards", node.DefaultSlots, "jobs that Slurm lets share a GPU, for the policies of the node")
+	f.IntVar(&s.shards, "shards", node.DefaultSlots, "shards of each GPU: jobs that may share it, for the policies of the node")
 	f.StringVar(&s.cost, "cost", "none", "what restarts cost: none, muri or a `FILE`")
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the policies that draw lots")
 	f.BoolVar(&s.json, "json", false, "print JSON")
@@ -123,7 +123,7 @@ func (s *simulation) check(rest []string) error {
 }
 
 func (s *simulation) run(stdout, stderr io.Writer) error {
-	tr, err := trace.ReadFile(s.trace)
+	tr, err := s.readTrace()
 	if err != nil {
 		return err
 	}
@@ -150,6 +150,14 @@ func (s *simulation) run(stdout, stderr io.Writer) error {
 		return study.WriteJSON(stdout, results)
 	}
 	return study.WriteTable(stdout, results)
+}
+
+// readTrace reads the job history, from standard input where it is "-".
+func (s *simulation) readTrace() (*trace.Trace, error) {
+	if s.trace == "-" {
+		return trace.Read(os.Stdin, "standard input")
+	}
+	return trace.ReadFile(s.trace)
 }
 
 // config is what the policies run on.

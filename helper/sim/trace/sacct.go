@@ -2,7 +2,6 @@ package trace
 
 import (
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/gimbal-hpc/gimbal/helper/sim"
@@ -157,14 +156,14 @@ func (s *sacct) notes() {
 		count int
 		text  string
 	}{
-		{s.skipped.steps, "job steps are left out: their jobs count"},
-		{s.skipped.idle, "jobs are left out: they never ran"},
-		{s.skipped.running, "jobs are left out: they had not ended"},
-		{s.skipped.withoutGPU, "jobs are left out: they had no GPU"},
-		{s.skipped.shards, "jobs had shards of a GPU: the baselines give each a whole one"},
+		{s.skipped.steps, "job steps left out, since their jobs count"},
+		{s.skipped.idle, "jobs left out that never ran"},
+		{s.skipped.running, "jobs left out that had not ended"},
+		{s.skipped.withoutGPU, "jobs left out that had no GPU"},
+		{s.skipped.shards, "jobs with shards of a GPU, to which the baselines give a whole one"},
 	} {
 		if n.count > 0 {
-			s.out.note("%s %s", strconv.Itoa(n.count), n.text)
+			s.out.note("%s: %d", n.text, n.count)
 		}
 	}
 }

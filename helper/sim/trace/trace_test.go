@@ -61,7 +61,7 @@ func TestReadSacct(t *testing.T) {
 		t.Errorf("jobs (-want +got):\n%s", diff)
 	}
 	notes := strings.Join(tr.Notes, "\n")
-	for _, want := range []string{"1 job steps", "1 jobs are left out: they never ran", "had not ended", "no GPU", "shards", "order of arrival"} {
+	for _, want := range []string{"job steps left out, since their jobs count: 1", "never ran: 1", "had not ended: 1", "had no GPU: 1", "a whole one: 1", "order of arrival"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note with %q in:\n%s", want, notes)
 		}
