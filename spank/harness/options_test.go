@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -363,5 +364,56 @@ func TestInheritedAndOwn(t *testing.T) {
 				t.Errorf("%q", bad)
 			}
 		})
+	}
+}
+
+// TestRandomValues: whatever is accepted has a canonical form, which is
+// accepted again and stays what it is. Runs under the sanitizers.
+func TestRandomValues(t *testing.T) {
+	words := []string{"now", "+", "-", ":", "/", ".", "T", " ", "@", "1", "2", "12", "30", "2027", "0", "99", "am", "pm", "noon", "today",
+		"tomorrow", "hour", "minutes", "week", "s", "G", "MiB", "K", "t", "USR1", "SIG", "TERM", "uts", "a", "_", "off", "ä", "\x01"}
+	var tries []struct{ option, value string }
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, option := range []string{"pack", "memory", "class", "weight", "deadline", "signal"} {
+		for range 2000 {
+			var value strings.Builder
+			for range 1 + random.IntN(6) {
+				value.WriteString(words[random.IntN(len(words))])
+			}
+			tries = append(tries, struct{ option, value string }{option, value.String()})
+		}
+	}
+	canonical := func(values func(i int) string) []string {
+		s := sanitized.script(local).do("now %d", at.Unix()).do("hook init")
+		for i, try := range tries {
+			s.do("unenv %s", carrier("gimbal-"+try.option)).do("echo == %d", i).do("opt gimbal-%s %s", try.option, values(i))
+			s.do("hook init_post_opt").do("get %s", carrier("gimbal-"+try.option))
+		}
+		blocks := strings.Split(strings.Join(s.run(t), "\n"), "== ")[1:]
+		forms := make([]string, len(tries))
+		for i, block := range blocks {
+			lines := strings.Split(block, "\n")
+			if grep(lines, "gimbal-"+tries[i].option+" rc 0") != nil {
+				forms[i], _ = value(lines, carrier("gimbal-"+tries[i].option))
+			}
+		}
+		return forms
+	}
+	first := canonical(func(i int) string { return tries[i].value })
+	again := canonical(func(i int) string { return first[i] })
+	accepted := map[string]int{}
+	for i, try := range tries {
+		if first[i] == "" {
+			continue
+		}
+		accepted[try.option]++
+		if again[i] != first[i] {
+			t.Errorf("%s=%q becomes %q, and that %q", try.option, try.value, first[i], again[i])
+		}
+	}
+	for _, option := range []string{"pack", "memory", "weight", "deadline", "signal"} {
+		if accepted[option] == 0 {
+			t.Errorf("no value of %s was accepted: the test tells nothing", option)
+		}
 	}
 }
