@@ -459,3 +459,24 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkTop is one look at a node and one drawing of it, as top does each
+// second.
+func BenchmarkTop(b *testing.B) {
+	snap := busyNode()
+	for i := range 8 {
+		snap.GPUs = append(snap.GPUs, model.GPU{UUID: fmt.Sprint(i), Index: i + 3})
+		for k := range 8 {
+			v := snap.Tenants[0]
+			v.ID, v.GPUs = model.TenantID(fmt.Sprintf("%d@1", 100+8*i+k)), []string{fmt.Sprint(i)}
+			snap.Tenants = append(snap.Tenants, v)
+		}
+	}
+	s := newScreen("memory", "")
+	for b.Loop() {
+		s.take(snap, nil, noon)
+		for _, l := range s.lines(200, 60) {
+			_ = painted(l, true)
+		}
+	}
+}
