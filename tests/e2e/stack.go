@@ -290,8 +290,8 @@ func Eventually(t *testing.T, limit time.Duration, what string, holds func() boo
 // Trainer is the command line of a trainer, to be put into a batch script.
 func Trainer(args string) string { return simgpu.Binary("simgpu-trainer") + " " + args }
 
-// Stopped lists the job's processes that are stopped, srun and Slurm's own
-// left out.
+// Stopped parts processes into those that are stopped or frozen and those that
+// run; srun and Slurm's own are left out.
 func Stopped(pids []int) (stopped, running []int) {
 	for _, pid := range pids {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -304,7 +304,7 @@ func Stopped(pids []int) (stopped, running []int) {
 		if comm == "srun" || comm == "slurmstepd" {
 			continue
 		}
-		if state := text[i+2]; state == 'T' {
+		if state := text[i+2]; state == 'T' || frozen(pid) {
 			stopped = append(stopped, pid)
 		} else if state != 'Z' {
 			running = append(running, pid)
@@ -337,6 +337,23 @@ func (s *Stack) journal() string {
 		fmt.Fprintf(&out, "%s %s %s%s: %s %s %s\n", r.Wall.Format("15:04:05.000"), e.Tenant, e.Event, e.Do, state, e.Why.Text, e.Text)
 	}
 	return out.String()
+}
+
+// frozen tells whether a process's freezer cgroup is frozen.
+func frozen(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		_, path, ok := strings.Cut(strings.TrimSpace(line), ":freezer:")
+		if !ok {
+			continue
+		}
+		state, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/freezer", path, "freezer.state"))
+		return err == nil && strings.TrimSpace(string(state)) == "FROZEN"
+	}
+	return false
 }
 
 func tail(text string, lines int) string {
