@@ -75,7 +75,7 @@ func try(args ...string) (code int, out, errs string) {
 func TestOrders(t *testing.T) {
 	var o overseer
 	socket := listen(t, o.handle)
-	none := uint32(model.NoVal)
+	none := model.NoVal
 	for _, c := range []struct {
 		args      string
 		code      int

@@ -57,6 +57,7 @@ type doctor struct {
 	conf     slurmConf
 	gpus     *model.GPUReport // nil: not looked at
 	synced   func() (bool, error)
+	ask      func(name string, args ...string) (string, error) // runs a command
 	findings []finding
 }
 
@@ -77,6 +78,7 @@ func (d *doctor) set() *pflag.FlagSet {
 
 func runDoctor(args []string, w world) int {
 	d := doctor{w: w, synced: clockSynced}
+	d.ask = d.runCommand
 	f := d.set()
 	err := f.Parse(args)
 	if d.help {
@@ -196,11 +198,11 @@ func (d *doctor) printJSON() error {
 	}{doctorSchema, host, d.w.now(), d.login, d.count(levelProblem), d.count(levelWarning), d.findings})
 }
 
-// askLimit is how long a command of another program may take.
+// askLimit is how long a command of Slurm or the driver may take.
 const askLimit = 5 * time.Second
 
-// ask runs a command and returns what it printed on standard output.
-func (d *doctor) ask(name string, args ...string) (string, error) {
+// runCommand runs a command and returns what it printed on standard output.
+func (d *doctor) runCommand(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)

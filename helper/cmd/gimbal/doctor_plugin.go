@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// plugLine is a line of plugstack.conf that loads Gimbal's plugin.
+// plugLine is a line of plugstack.conf.
 type plugLine struct {
 	file     string
 	line     int
 	required bool
+	include  bool // path is a pattern of files that stand here
 	path     string
 	args     []string
 }
@@ -31,28 +32,40 @@ func readPlugstack(path string, depth int) (lines []plugLine, files []string, er
 		return nil, nil, err
 	}
 	files = []string{path}
-	for i, raw := range strings.Split(string(text), "\n") {
-		w := strings.Fields(uncomment(raw))
-		if len(w) < 2 {
-			continue
-		}
-		switch word := strings.ToLower(w[0]); word {
-		case "include":
-			if depth >= maxConfDepth {
-				return nil, nil, fmt.Errorf("%s:%d: includes go deeper than %d", path, i+1, maxConfDepth)
-			}
-			more, mf, err := includePlugstack(path, w[1], depth)
+	for _, l := range parsePlugstack(path, string(text)) {
+		base := filepath.Base(l.path)
+		switch {
+		case l.include && depth >= maxConfDepth:
+			return nil, nil, fmt.Errorf("%s: includes go deeper than %d", l.place(), maxConfDepth)
+		case l.include:
+			more, mf, err := includePlugstack(path, l.path, depth)
 			if err != nil {
 				return nil, nil, err
 			}
 			lines, files = append(lines, more...), append(files, mf...)
-		case "required", "optional":
-			if base := filepath.Base(w[1]); strings.HasPrefix(base, "gimbal") && strings.HasSuffix(base, ".so") {
-				lines = append(lines, plugLine{path, i + 1, word == "required", w[1], w[2:]})
-			}
+		case strings.HasPrefix(base, "gimbal") && strings.HasSuffix(base, ".so"):
+			lines = append(lines, l)
 		}
 	}
 	return lines, files, nil
+}
+
+// parsePlugstack reads the lines of a plugstack.conf: required, optional or
+// include, a path, and the plugin's arguments. Others are passed over, as
+// Slurm passes them over with an error line.
+func parsePlugstack(file, text string) []plugLine {
+	var out []plugLine
+	for i, raw := range strings.Split(text, "\n") {
+		w := strings.Fields(uncomment(raw))
+		if len(w) < 2 {
+			continue
+		}
+		word := strings.ToLower(w[0])
+		if word == "required" || word == "optional" || word == "include" {
+			out = append(out, plugLine{file: file, line: i + 1, required: word == "required", include: word == "include", path: w[1], args: w[2:]})
+		}
+	}
+	return out
 }
 
 // includePlugstack reads what a pattern finds. One that finds nothing is
@@ -78,10 +91,12 @@ func includePlugstack(from, pattern string, depth int) (lines []plugLine, files 
 // checkPlugstack looks at the line that loads the plugin, and at the plugin.
 func (d *doctor) checkPlugstack() {
 	file := d.conf.values["plugstackconfig"]
-	if file == "" {
+	switch {
+	case file != "":
+		file = d.path(file)
+	case d.conf.dir != "":
 		file = filepath.Join(d.conf.dir, "plugstack.conf")
-	}
-	if d.conf.dir == "" {
+	default:
 		file = d.path("/etc/slurm/plugstack.conf")
 	}
 	lines, files, err := readPlugstack(file, 0)

@@ -21,20 +21,26 @@ import (
 	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 )
 
-// host is a tree in place of /, and commands in place of Slurm's.
+// host is a tree in place of /, and answers in place of Slurm's commands.
 type host struct {
-	t   *testing.T
-	dir string
-	bin string
-	doc doctor
-	out bytes.Buffer
+	t       *testing.T
+	dir     string
+	answers map[string]string // by command line
+	doc     doctor
+	out     bytes.Buffer
 }
+
+// smiLine is how nvidia-smi is asked.
+const smiLine = "nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader"
 
 // healthyHost is a node with two GPUs on which nothing is wrong, but for a
 // gimbald that does not run.
 func healthyHost(t *testing.T) *host {
 	t.Helper()
-	h := &host{t: t, dir: t.TempDir(), bin: t.TempDir()}
+	h := &host{t: t, dir: t.TempDir(), answers: map[string]string{
+		"slurmd -V": "slurm-wlm 22.05.2\n",
+		smiLine:     "575.51.03, Enabled\n575.51.03, Enabled\n",
+	}}
 	for path, text := range map[string]string{
 		"etc/slurm/slurm.conf": "GresTypes=gpu,shard # both\nProctrackType=proctrack/cgroup\nTaskPlugin=task/affinity,task/cgroup\n" +
 			"PluginDir=/opt/slurm\nNodeName=DEFAULT Gres=gpu:2,shard:8\nNodeName=m[0-3] CPUs=4 \\\n  RealMemory=100\nNodeName=n[0-3] CPUs=4 NodeHostname=h[0-3]\n",
@@ -55,11 +61,8 @@ func healthyHost(t *testing.T) *host {
 		h.write(path, text)
 	}
 	h.plugin("opt/slurm/gimbal.so", 22, 5)
-	h.command("slurmd", `echo "slurm-wlm 22.05.2"`)
-	h.command("nvidia-smi", `echo "575.51.03, Enabled"; echo "575.51.03, Enabled"`)
-	t.Setenv("PATH", h.bin)
 	h.doc = doctor{root: h.dir, node: "n1", file: filepath.Join(h.dir, "etc/gimbal/gimbald.toml"),
-		gpus: gpuReport(0, 1), synced: func() (bool, error) { return true, nil }}
+		gpus: gpuReport(0, 1), synced: func() (bool, error) { return true, nil }, ask: h.answer}
 	h.doc.w = world{stdout: &h.out, stderr: &h.out, env: func(string) string { return "" }, now: func() time.Time { return noon }}
 	return h
 }
@@ -102,11 +105,12 @@ func (h *host) touch(path string, at time.Time) {
 	}
 }
 
-func (h *host) command(name, script string) {
-	h.t.Helper()
-	if err := os.WriteFile(filepath.Join(h.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		h.t.Fatal(err)
+// answer is what a command says; others are not there.
+func (h *host) answer(name string, args ...string) (string, error) {
+	if out, ok := h.answers[strings.Join(append([]string{name}, args...), " ")]; ok {
+		return out, nil
 	}
+	return "", fmt.Errorf("%s: not found", name)
 }
 
 // plugin puts a library there that says for which Slurm it is.
@@ -215,6 +219,12 @@ func TestDoctorFinds(t *testing.T) {
 		"no line": {func(h *host) { h.remove("etc/slurm/plugstack.conf.d") }, []string{`problem plugstack: no line of /etc/slurm/plugstack.conf`}},
 		"twice": {func(h *host) { h.write("etc/slurm/plugstack.conf.d/old.conf", "\noptional /opt/slurm/gimbal.so\n") },
 			[]string{`problem plugstack: .*2 times: /etc/slurm/plugstack.conf.d/gimbal.conf:1, /etc/slurm/plugstack.conf.d/old.conf:2\.`}},
+		"by PlugStackConfig": {func(h *host) {
+			slurm(h, "PluginDir", "PlugStackConfig=/opt/stack\nPluginDir")
+			h.write("opt/stack", "\nrequired /opt/slurm/gimbal.so\n")
+		}, []string{`problem plugstack: /opt/stack:2: gimbal.so is required`}},
+		"includes itself": {func(h *host) { h.write("etc/slurm/plugstack.conf", "include plugstack.conf\n") },
+			[]string{`problem plugstack: .*deeper`}},
 		"required": {func(h *host) { h.write("etc/slurm/plugstack.conf.d/gimbal.conf", "required gimbal.so\n") },
 			[]string{`problem plugstack: /etc/slurm/plugstack.conf.d/gimbal.conf:1: gimbal.so is required`}},
 		"another socket": {func(h *host) {
@@ -259,7 +269,7 @@ func TestDoctorFinds(t *testing.T) {
 		}, []string{`warning cgroup: no freezer is mounted`}},
 		"no driver":      {func(h *host) { h.doc.gpus = &model.GPUReport{Fault: "driver not loaded"} }, []string{`problem driver: NVML .*driver not loaded`}},
 		"a lost GPU":     {func(h *host) { h.doc.gpus.GPUs[1].Fault = "lost" }, []string{`problem driver: GPU 1 \(GPU-1\): lost`}},
-		"no persistence": {func(h *host) { h.command("nvidia-smi", `echo "575.51.03, Disabled"`) }, []string{`warning persistence: .*off on 1 GPU`}},
+		"no persistence": {func(h *host) { h.answers[smiLine] = "575.51.03, Disabled\n" }, []string{`warning persistence: .*off on 1 GPU`}},
 		"MPS":            {func(h *host) { h.write("proc/78/comm", "nvidia-cuda-mps\n") }, []string{`warning mps: `}},
 		"MIG":            {func(h *host) { h.doc.gpus.GPUs[0].MIG = true }, []string{`warning mig: `}},
 		"an old driver":  {func(h *host) { h.write("proc/driver/nvidia/version", "Module  535.104.05  x\n") }, []string{`warning swap: driver 535.104.05 cannot`}},
@@ -320,21 +330,21 @@ func TestDoctorAsksSlurm(t *testing.T) {
 	h := healthyHost(t)
 	h.daemon(good())
 	h.remove("etc/slurm/slurm.conf")
-	h.command("scontrol", `case "$2" in
-config) echo "Configuration data as of today"; echo "GresTypes               = gpu"; echo "InactiveLimit           = 60 sec"
-	echo "ProctrackType           = proctrack/cgroup"; echo "TaskPlugin = task/cgroup"; echo "ConstrainDevices        = yes"; echo "PluginDir = /opt/slurm";;
-node) echo "NodeName=$4 Arch=x86_64 Gres=gpu:2,shard:5(S:0-1)";;
-esac`)
+	h.answers["scontrol show config"] = "Configuration data as of today\nGresTypes               = gpu\nInactiveLimit           = 60 sec\n" +
+		"ProctrackType           = proctrack/cgroup\nTaskPlugin = task/cgroup\nConstrainDevices        = yes\nPluginDir = /opt/slurm\nPrologFlags = (null)\n"
+	h.answers["scontrol show node --oneliner n1"] = "NodeName=n1 Arch=x86_64 Gres=gpu:2,shard:5(S:0-1)\n"
 	h.expect(`warning inactive: scontrol show config: InactiveLimit=60`, `problem gres: scontrol show config: GresTypes lacks shard`, `problem gres: scontrol show node: 5 shards`)
 }
 
 // CF-04, through the whole command and the driver's library.
 func TestDoctorComparesWithTheDriver(t *testing.T) {
 	h := healthyHost(t)
-	path := os.Getenv("PATH")
-	t.Setenv("PATH", "/usr/local/go/bin:/usr/bin:/bin")
 	dev := simgpu.Start(t, simgpu.Options{GPUs: 3})
-	t.Setenv("PATH", path)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "slurmd"), []byte("#!/bin/sh\necho slurm 21.08.3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
 	t.Setenv("SIMGPU_DIR", dev.Dir)
 	h.write("etc/gimbal/gimbald.toml", "[sample]\nnvml = \""+simgpu.NVML("")+"\"\n[policy]\ndir = \""+h.dir+"/none\"\n")
 	h.write("etc/slurm/slurm.conf", "GresTypes=gpu\nPluginDir=/opt/slurm\nProctrackType=proctrack/cgroup\nNodeName=n1 Gres=gpu:4,shard:6\n")
@@ -354,6 +364,9 @@ func TestDoctorComparesWithTheDriver(t *testing.T) {
 	}
 	var gres []string
 	for _, f := range doc.Findings {
+		if f.Check == "plugin" && !strings.Contains(f.Text, "22.05.8, this host runs 21.08.3 (slurmd -V)") {
+			t.Errorf("the slurmd in PATH was not asked: %s", f.Text)
+		}
 		if f.Check == "gres" {
 			gres = append(gres, f.Level+" "+strings.ReplaceAll(f.Text, h.dir, ""))
 		}
@@ -399,6 +412,7 @@ func TestExpandNames(t *testing.T) {
 func FuzzParseConf(f *testing.F) {
 	f.Add("A=b # c\nNodeName=n[0-1] X=\"a b\" \\\n Y=1\ninclude f\n")
 	f.Add("\\\n#\n=\n\"")
+	f.Add("REQUIRED a.so x=y # z\ninclude /etc/*.conf\noptional\n")
 	f.Add("n[0-99999999]\n[0-9][0-9][0-9][0-9][0-9][0-9][0-9]")
 	f.Fuzz(func(t *testing.T, text string) {
 		last := 0
@@ -412,5 +426,10 @@ func FuzzParseConf(f *testing.F) {
 			t.Errorf("%d names", n)
 		}
 		gresItem(text)
+		for _, l := range parsePlugstack("f", text) {
+			if l.path == "" || l.line < 1 || l.required && l.include {
+				t.Errorf("%+v", l)
+			}
+		}
 	})
 }
