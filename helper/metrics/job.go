@@ -66,7 +66,7 @@ func (p *page) jobs(s model.Snapshot, o Options) {
 }
 
 func infoLabels(label string, v *model.View, o Options) []string {
-	all := []string{"job", label}
+	all := []string{"jobid", label}
 	if o.Users {
 		all = append(all, "user", v.Reg.User, "account", v.Reg.Account, "partition", v.Reg.Partition)
 	}
@@ -78,16 +78,16 @@ func infoLabels(label string, v *model.View, o Options) []string {
 
 // tally adds what is counted of one tenant to its job.
 func (p *page) tally(label string, v *model.View) {
-	p.add(jobTenants, 1, "job", label, "state", v.State.String())
-	p.add(jobProcesses, float64(v.Procs), "job", label)
-	p.add(jobStateTime, v.Tally.Held.Seconds(), "job", label, "state", "held")
-	p.add(jobStateTime, v.Tally.Running.Seconds(), "job", label, "state", "running")
-	p.add(jobStateTime, v.Tally.Paused.Seconds(), "job", label, "state", "paused")
-	p.add(jobStateTime, v.Tally.Swapped.Seconds(), "job", label, "state", "swapped")
-	p.add(jobAttained, v.Tally.Attained.Seconds(), "job", label)
-	p.add(jobStops, float64(v.Tally.Holds), "job", label, "kind", "hold")
-	p.add(jobStops, float64(v.Tally.Pauses), "job", label, "kind", "pause")
-	p.add(jobStops, float64(v.Tally.Swaps), "job", label, "kind", "swap")
+	p.add(jobTenants, 1, "jobid", label, "state", v.State.String())
+	p.add(jobProcesses, float64(v.Procs), "jobid", label)
+	p.add(jobStateTime, v.Tally.Held.Seconds(), "jobid", label, "state", "held")
+	p.add(jobStateTime, v.Tally.Running.Seconds(), "jobid", label, "state", "running")
+	p.add(jobStateTime, v.Tally.Paused.Seconds(), "jobid", label, "state", "paused")
+	p.add(jobStateTime, v.Tally.Swapped.Seconds(), "jobid", label, "state", "swapped")
+	p.add(jobAttained, v.Tally.Attained.Seconds(), "jobid", label)
+	p.add(jobStops, float64(v.Tally.Holds), "jobid", label, "kind", "hold")
+	p.add(jobStops, float64(v.Tally.Pauses), "jobid", label, "kind", "pause")
+	p.add(jobStops, float64(v.Tally.Swaps), "jobid", label, "kind", "swap")
 }
 
 // idle is that of the tenant which computed last.
@@ -97,7 +97,7 @@ func (p *page) idle(j *job) {
 	for _, v := range j.tenants[1:] {
 		least = min(least, v.Idle(v.Registered+v.Elapsed))
 	}
-	p.set(jobIdle, least.Seconds(), "job", j.label)
+	p.set(jobIdle, least.Seconds(), "jobid", j.label)
 }
 
 // jobOnGPU fills in what a job takes of one GPU. A sum of which a part is not
@@ -118,12 +118,12 @@ func (p *page) jobOnGPU(j *job, g *model.GPU) {
 		}
 		used, sm = sum(used, use.Memory), sum(sm, use.SM)
 	}
-	p.set(jobGPUProcs, float64(procs), "job", j.label, "gpu", g.UUID)
-	p.set(jobGPUPeak, float64(peak), "job", j.label, "gpu", g.UUID)
-	p.bytes(jobGPUUsed, used, "job", j.label, "gpu", g.UUID)
-	p.bytes(jobGPUClaim, claim(on, g), "job", j.label, "gpu", g.UUID)
+	p.set(jobGPUProcs, float64(procs), "jobid", j.label, "gpu", g.UUID)
+	p.set(jobGPUPeak, float64(peak), "jobid", j.label, "gpu", g.UUID)
+	p.bytes(jobGPUUsed, used, "jobid", j.label, "gpu", g.UUID)
+	p.bytes(jobGPUClaim, claim(on, g), "jobid", j.label, "gpu", g.UUID)
 	if share, ok := sm.Get(); ok {
-		p.set(jobGPUSM, share, "job", j.label, "gpu", g.UUID)
+		p.set(jobGPUSM, share, "jobid", j.label, "gpu", g.UUID)
 	}
 }
 

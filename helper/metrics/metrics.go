@@ -27,7 +27,7 @@ const maxJobs = 256
 
 // Options say what is on a page.
 type Options struct {
-	Jobs     bool              // series of each live job, labelled with its id
+	Jobs     bool              // series of each live job, labelled with its id (jobid, as "job" is Prometheus's own)
 	Users    bool              // with Jobs: the user, account and partition of a job, in gimbal_job_info
 	Names    bool              // with Jobs: the name of a job, in gimbal_job_info
 	MaxJobs  int               // jobs with series of their own, the rest counts as "other"; 0: 256

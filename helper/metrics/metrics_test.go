@@ -137,19 +137,19 @@ func TestPage(t *testing.T) {
 		{gpuTenants, []string{"gpu=GPU-bb", "state=paused"}, 0},
 		{gpuStrays, []string{"gpu=GPU-bb", "kind=foreign"}, 2},
 		{gpuStrays, []string{"gpu=unknown", "kind=other"}, 1},
-		{jobInfo, []string{"job=7", "user=u1001", "account=lab", "partition=gpu", "name=train"}, 1},
-		{jobTenants, []string{"job=8", "state=paused"}, 1},
-		{jobProcesses, []string{"job=7"}, 2},
-		{jobIdle, []string{"job=7"}, 300},
-		{jobStateTime, []string{"job=7", "state=running"}, 1800},
-		{jobStateTime, []string{"job=7", "state=swapped"}, 0},
-		{jobAttained, []string{"job=7"}, 29 * 60},
-		{jobStops, []string{"job=7", "kind=pause"}, 7},
-		{jobGPUUsed, []string{"job=7", "gpu=GPU-bb"}, 9 * gib},
-		{jobGPUPeak, []string{"job=8", "gpu=GPU-aa"}, 10 * gib},
-		{jobGPUClaim, []string{"job=8", "gpu=GPU-aa"}, 12 * gib},
-		{jobGPUClaim, []string{"job=8", "gpu=GPU-bb"}, -1},
-		{jobGPUSM, []string{"job=7", "gpu=GPU-aa"}, 0.25},
+		{jobInfo, []string{"jobid=7", "user=u1001", "account=lab", "partition=gpu", "name=train"}, 1},
+		{jobTenants, []string{"jobid=8", "state=paused"}, 1},
+		{jobProcesses, []string{"jobid=7"}, 2},
+		{jobIdle, []string{"jobid=7"}, 300},
+		{jobStateTime, []string{"jobid=7", "state=running"}, 1800},
+		{jobStateTime, []string{"jobid=7", "state=swapped"}, 0},
+		{jobAttained, []string{"jobid=7"}, 29 * 60},
+		{jobStops, []string{"jobid=7", "kind=pause"}, 7},
+		{jobGPUUsed, []string{"jobid=7", "gpu=GPU-bb"}, 9 * gib},
+		{jobGPUPeak, []string{"jobid=8", "gpu=GPU-aa"}, 10 * gib},
+		{jobGPUClaim, []string{"jobid=8", "gpu=GPU-aa"}, 12 * gib},
+		{jobGPUClaim, []string{"jobid=8", "gpu=GPU-bb"}, -1},
+		{jobGPUSM, []string{"jobid=7", "gpu=GPU-aa"}, 0.25},
 		{"gimbal_daemon_refused_total", nil, 3},
 		{"gimbal_daemon_faults_total", nil, 0},
 	})
@@ -166,7 +166,7 @@ func TestUnknownHasNoSeries(t *testing.T) {
 	check(t, all, []want{
 		{nodeDegraded, nil, 1},
 		{gpuFault, []string{"gpu=GPU-aa"}, 1},
-		{jobGPUProcs, []string{"job=7"}, 1},
+		{jobGPUProcs, []string{"jobid=7"}, 1},
 	})
 	for _, metric := range []string{gpuTotal, gpuUsed, gpuReserved, gpuUtilization, jobGPUUsed, jobGPUSM, jobGPUClaim} {
 		check(t, all, []want{{metric, []string{"gpu=GPU-aa"}, -1}})
@@ -193,7 +193,7 @@ func TestSeriesLeaveWithTheJob(t *testing.T) {
 	if most > len(before)+30 {
 		t.Errorf("%d series without a job, %d with one", len(before), most)
 	}
-	allowed := []string{"node", "version", "state", "gpu", "index", "model", "parent", "policy", "kind", "job", "user", "account", "partition", "name"}
+	allowed := []string{"node", "version", "state", "gpu", "index", "model", "parent", "policy", "kind", "jobid", "user", "account", "partition", "name"}
 	for _, s := range read(t, snapshot(view(7, "GPU-aa"), step(7, 3, "GPU-aa")), everything) {
 		for name, value := range s.labels {
 			if !slices.Contains(allowed, name) || strings.Contains(value, "987654") || strings.Contains(value, "7.3") {
@@ -206,11 +206,11 @@ func TestSeriesLeaveWithTheJob(t *testing.T) {
 func TestWhatIsSwitchedOff(t *testing.T) {
 	s := snapshot(view(7, "GPU-aa"))
 	for _, x := range read(t, s, Options{Users: true, Names: true}) {
-		if strings.HasPrefix(x.metric, "gimbal_job") || x.labels["job"] != "" {
+		if strings.HasPrefix(x.metric, "gimbal_job") || x.labels["jobid"] != "" {
 			t.Errorf("without Jobs there is %s%v", x.metric, x.labels)
 		}
 	}
-	check(t, read(t, s, Options{Jobs: true}), []want{{jobProcesses, []string{"job=7"}, 1}, {jobInfo, nil, -1}})
+	check(t, read(t, s, Options{Jobs: true}), []want{{jobProcesses, []string{"jobid=7"}, 1}, {jobInfo, nil, -1}})
 	users := read(t, s, Options{Jobs: true, Users: true})
 	check(t, users, []want{{jobInfo, []string{"user=u1001"}, 1}, {jobInfo, []string{"name=train"}, -1}})
 	names := read(t, s, Options{Jobs: true, Names: true})
@@ -226,14 +226,14 @@ func TestJobsAreBounded(t *testing.T) {
 	all := read(t, snapshot(views...), Options{Jobs: true, MaxJobs: 10})
 	jobs := map[string]bool{}
 	for _, s := range all {
-		if s.labels["job"] != "" {
-			jobs[s.labels["job"]] = true
+		if s.labels["jobid"] != "" {
+			jobs[s.labels["jobid"]] = true
 		}
 	}
 	if len(jobs) != 11 {
 		t.Errorf("%d jobs are labelled, want 10 and one for the rest", len(jobs))
 	}
-	check(t, all, []want{{jobProcesses, []string{"job=10"}, 2}, {jobProcesses, []string{"job=other"}, 2 * 990}})
+	check(t, all, []want{{jobProcesses, []string{"jobid=10"}, 2}, {jobProcesses, []string{"jobid=other"}, 2 * 990}})
 }
 
 // MT-03: nothing is there twice, whatever has no id of its own.
@@ -253,11 +253,11 @@ func TestNoDuplicates(t *testing.T) {
 	check(t, all, []want{
 		{gpuInfo, []string{"gpu=MIG-1", "parent=GPU-bb"}, 1},
 		{gpuInfo, []string{"gpu=GPU-aa"}, 1},
-		{jobInfo, []string{"job=7", "name=train"}, 1},
-		{jobTenants, []string{"job=7", "state=running"}, 4},
-		{jobTenants, []string{"job=unknown", "state=running"}, 3},
-		{jobTenants, []string{"job=20_4", "state=running"}, 1},
-		{jobGPUUsed, []string{"job=7", "gpu=GPU-aa"}, 4 * 9 * gib},
+		{jobInfo, []string{"jobid=7", "name=train"}, 1},
+		{jobTenants, []string{"jobid=7", "state=running"}, 4},
+		{jobTenants, []string{"jobid=unknown", "state=running"}, 3},
+		{jobTenants, []string{"jobid=20_4", "state=running"}, 1},
+		{jobGPUUsed, []string{"jobid=7", "gpu=GPU-aa"}, 4 * 9 * gib},
 		{gpuTenants, []string{"gpu=unknown", "state=running"}, 1},
 		{gpuTenants, []string{"gpu=MIG-1", "state=running"}, 1},
 	})
@@ -270,7 +270,7 @@ func TestClaimOfAJobCoversItsSteps(t *testing.T) {
 		for i := range n {
 			views = append(views, step(7, uint32(i), "GPU-aa")) // 8 GiB stated, 9 GiB used
 		}
-		check(t, read(t, snapshot(views...), everything), []want{{jobGPUClaim, []string{"job=7", "gpu=GPU-aa"}, claim * gib}})
+		check(t, read(t, snapshot(views...), everything), []want{{jobGPUClaim, []string{"jobid=7", "gpu=GPU-aa"}, claim * gib}})
 	}
 }
 
@@ -284,12 +284,12 @@ func TestIdleJobStaysInView(t *testing.T) {
 		v.Elapsed = age
 		all := read(t, snapshot(v), everything)
 		check(t, all, []want{
-			{jobProcesses, []string{"job=7"}, 0},
-			{jobGPUProcs, []string{"job=7", "gpu=GPU-aa"}, 0},
+			{jobProcesses, []string{"jobid=7"}, 0},
+			{jobGPUProcs, []string{"jobid=7", "gpu=GPU-aa"}, 0},
 			{gpuIdle, []string{"gpu=GPU-aa"}, 1},
 			{gpuTenants, []string{"gpu=GPU-aa", "state=running"}, 1},
 		})
-		idle, _ := find(all, jobIdle, "job=7")
+		idle, _ := find(all, jobIdle, "jobid=7")
 		if idle <= last || idle != (v.Registered+age-v.BusyAt).Seconds() {
 			t.Errorf("after %v idle for %v s, before %v", age, idle, last)
 		}
@@ -302,7 +302,7 @@ func TestIdleIsThatOfTheBusiest(t *testing.T) {
 	idle, busy := view(7, "GPU-aa"), step(7, 1, "GPU-aa")
 	busy.BusyAt = 69 * time.Minute
 	for _, s := range []model.Snapshot{snapshot(idle, busy), snapshot(busy, idle)} {
-		check(t, read(t, s, everything), []want{{jobIdle, []string{"job=7"}, 60}})
+		check(t, read(t, s, everything), []want{{jobIdle, []string{"jobid=7"}, 60}})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // memory16 is the site of the tests: GPUs of 16 GiB in shards of 1 GiB.
@@ -193,7 +192,7 @@ func testFilledExactly(t *testing.T, s *site) {
 			t.Errorf("%q: shards of the GPUs in use: %v, want 16 and 16", mix, got)
 		}
 		late := s.packed(t, "1M")
-		s.eventually(t, "the job that does not fit waits for resources", func() bool {
+		waitFor(t, "the job that does not fit waits for resources", func() bool {
 			job, err := s.Job(late)
 			return err == nil && job.State == "PENDING" && job.Reason == "Resources"
 		})
@@ -244,15 +243,6 @@ func (s *site) used(t *testing.T, ids []int) (sum [2]int) {
 		}
 	}
 	return sum
-}
-
-func (s *site) eventually(t *testing.T, what string, reached func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !reached(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for: %s", patience, what)
-		}
-	}
 }
 
 // The two scripts have one way of counting.
