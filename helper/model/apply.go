@@ -138,7 +138,7 @@ func (n *Node) adopt(ev Event, now time.Duration) (*Tenant, error) {
 		return nil, fmt.Errorf("tenant %s: adopted twice", ev.Tenant)
 	}
 	t := ev.Adopt
-	t.Action, t.Retry, t.Failures = 0, 0, 0
+	t.Action, t.Retry, t.Failures = ev.Action, 0, 0
 	t.accounted = now
 	if t.Use == nil {
 		t.Use = map[string]Usage{}
@@ -199,6 +199,9 @@ func (n *Node) outcome(t *Tenant, ev Event, now time.Duration) error {
 		t.Failures, t.Retry = 0, 0
 		return n.Fire(t, OpDone, Reason{}, now)
 	}
+	if ev.Lasting {
+		t.NoSwap = ev.Text
+	}
 	t.Failures++
 	t.Retry = now + backoff(t.Failures)
 	return n.Fire(t, OpFailed, Reason{Code: "failed", Text: ev.Text}, now)
@@ -256,9 +259,13 @@ func (n *Node) Look(s Sample, now time.Duration) {
 	if s.GPUs != nil {
 		n.lookGPUs(s, now)
 	}
+	at := now
+	if s.GPUs != nil && s.GPUs.At > 0 {
+		at = s.GPUs.At
+	}
 	for _, ts := range s.Tenants {
 		if t := n.Tenant(ts.Tenant); t != nil {
-			t.look(ts, now)
+			t.look(ts, at, now)
 		}
 	}
 }
@@ -274,7 +281,8 @@ func (n *Node) lookGPUs(s Sample, now time.Duration) {
 	}
 }
 
-func (t *Tenant) look(s TenantSample, now time.Duration) {
+// look takes in a look that began at a time.
+func (t *Tenant) look(s TenantSample, at, now time.Duration) {
 	t.Procs = s.Procs
 	if s.Use == nil {
 		return
@@ -289,6 +297,7 @@ func (t *Tenant) look(s TenantSample, now time.Duration) {
 		}
 		t.Use[uuid] = u
 	}
+	on = on || t.OnGPU && t.unseen(at)
 	if on != t.OnGPU {
 		t.OnGPU, t.OnSince = on, now
 		if on {
@@ -299,6 +308,13 @@ func (t *Tenant) look(s TenantSample, now time.Duration) {
 		t.BusyAt = now
 	}
 	t.noteOver(now)
+}
+
+// unseen tells whether the driver does not show the tenant, or did not when a
+// look began, although it has not left its GPU: its memory is, or was then, in
+// host RAM.
+func (t *Tenant) unseen(at time.Duration) bool {
+	return t.State == Swapping || t.State == Swapped || t.State == Restoring || t.Tally.Swaps > 0 && at <= t.Since
 }
 
 // onUnread tells whether the tenant was last seen on a GPU that this sample

@@ -158,3 +158,59 @@ func TestRegisteredTwiceCountsOnce(t *testing.T) {
 		t.Errorf("%d workers, %d tasks", len(a.Workers), a.Steps[0].Tasks)
 	}
 }
+
+// TestSwappedClaimsNothing: a tenant whose memory is in host RAM gives its
+// claim up, is admitted again before it is restored, and stays known as one
+// that computes on a GPU although the driver does not show it.
+func TestSwappedClaimsNothing(t *testing.T) {
+	n := testNode()
+	a := register(t, n, "1@1", 10, Known(10*GiB), "", 0)
+	b := register(t, n, "2@1", 11, Known(10*GiB), "", 0)
+	see := func(m Bytes, at time.Duration) {
+		procs := 0
+		if m > 0 {
+			procs = 1
+		}
+		n.Look(Sample{GPUs: &GPUReport{At: at, GPUs: n.GPUs},
+			Tenants: []TenantSample{{Tenant: "1@1", Procs: 1, Use: map[string]Usage{gpu0: {Procs: procs, Memory: Known(m)}}}}}, at)
+	}
+	fire := func(tn *Tenant, at time.Duration, triggers ...Trigger) {
+		t.Helper()
+		for _, trig := range triggers {
+			if err := n.Fire(tn, trig, Reason{}, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fire(a, 0, DoRun)
+	see(10*GiB, sec)
+	b.PassedOver = 3
+	fire(a, 2*sec, DoSwap)
+	wantBytes(t, "free while it is being swapped", n.Free(gpu0), 6*GiB)
+	fire(a, 3*sec, OpDone)
+	wantBytes(t, "free once it is swapped", n.Free(gpu0), 16*GiB)
+	see(0, 4*sec)
+	if !a.OnGPU || a.Admitted {
+		t.Errorf("swapped: on GPU %t, admitted %t", a.OnGPU, a.Admitted)
+	}
+	fire(b, 5*sec, DoRun)
+	wantBytes(t, "room of the swapped one", n.Room(a, gpu0), 6*GiB)
+	fire(a, 6*sec, DoRestore)
+	if !a.Admitted {
+		t.Error("restored without being admitted")
+	}
+	fire(a, 7*sec, OpFailed)
+	wantBytes(t, "room after a restore that failed", n.Room(a, gpu0), 6*GiB)
+	see(2*GiB, 8*sec)
+	wantBytes(t, "free while it uses memory all the same", n.Free(gpu0), 4*GiB)
+	wantBytes(t, "its own room then", n.Room(a, gpu0), 6*GiB)
+	fire(a, 9*sec, DoRestore, OpDone)
+	see(0, 9*sec)
+	if !a.OnGPU {
+		t.Error("a look from before it was restored took it off its GPU")
+	}
+	see(0, 10*sec)
+	if a.OnGPU {
+		t.Error("it left its GPU, and that was not seen")
+	}
+}

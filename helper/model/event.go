@@ -79,6 +79,10 @@ const (
 	EvStopped    EventKind = "stopped"    // the daemon left
 )
 
+// AdoptedAction is the number of an operation that was already under way when
+// a tenant was adopted.
+const AdoptedAction uint64 = 1<<53 - 1
+
 // Event is one piece of news.
 type Event struct {
 	Kind   EventKind     `json:"kind"`
@@ -93,8 +97,11 @@ type Event struct {
 	Action uint64        `json:"action,omitempty"`
 	Do     Primitive     `json:"do,omitempty"` // of the action that was done or failed
 	Took   time.Duration `json:"took,omitempty"`
-	Order  *Order        `json:"order,omitempty"`
-	Text   string        `json:"text,omitempty"`
+	// Lasting: a swap failed that cannot succeed as long as the tenant is what
+	// it is.
+	Lasting bool   `json:"lasting,omitempty"`
+	Order   *Order `json:"order,omitempty"`
+	Text    string `json:"text,omitempty"`
 }
 
 // Grant is what the node made of a registration.

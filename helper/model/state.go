@@ -51,9 +51,10 @@ func (n *Node) Pack(uuid string, buf []*Tenant) []*Tenant {
 }
 
 // Free is the memory of a GPU that nobody may count on: total − reserved −
-// foreign − the claims of the admitted tenants. A parent's claim covers those
-// of its steps that are tenants of their own: together they count as the
-// larger of the two. It is unknown where a part of it is.
+// foreign − the claims of the admitted tenants − what the others use all the
+// same. A parent's claim covers those of its steps that are tenants of their
+// own: together they count as the larger of the two. One whose memory is in
+// host RAM claims nothing. It is unknown where a part of it is.
 func (n *Node) Free(uuid string) Reading[Bytes] {
 	g := n.GPU(uuid)
 	if g == nil {
@@ -70,7 +71,11 @@ func (n *Node) Free(uuid string) Reading[Bytes] {
 	}
 	free -= foreign
 	for _, t := range n.Tenants {
-		if !t.Admitted || !t.Uses(uuid) {
+		if !t.Uses(uuid) {
+			continue
+		}
+		if !t.Admitted {
+			free -= t.Use[uuid].Memory.Or(0)
 			continue
 		}
 		claim, ok := n.residual(t, *g)
@@ -120,6 +125,9 @@ func (n *Node) Room(t *Tenant, uuid string) Reading[Bytes] {
 	if !ok {
 		return Unknown[Bytes]()
 	}
+	if !t.Admitted && t.Uses(uuid) {
+		free += t.Use[uuid].Memory.Or(0)
+	}
 	p := n.Tenant(t.Parent)
 	g := n.GPU(uuid)
 	if p == nil || g == nil || !p.Admitted || !p.Uses(uuid) {
@@ -149,11 +157,12 @@ func (n *Node) enter(t *Tenant, s State, why Reason, now time.Duration) {
 			t.Tally.Pauses++
 		}
 	case Swapped:
-		if t.State == Swapping {
-			t.Tally.Swaps++
-		}
+		t.surrender()
 	case Running:
 		t.Signalled = ""
+		if t.State == Restoring {
+			t.BusyAt = now
+		}
 		if !t.HasRun {
 			t.HasRun, t.FirstRan = true, now
 		}
@@ -164,6 +173,19 @@ func (n *Node) enter(t *Tenant, s State, why Reason, now time.Duration) {
 	}
 }
 
+// surrender gives up the claim of a tenant whose memory is in host RAM: it has
+// to be admitted again before it is restored.
+func (t *Tenant) surrender() {
+	t.Admitted, t.PassedOver = false, 0
+	if t.State != Swapping {
+		return
+	}
+	t.Tally.Swaps++
+	for uuid := range t.Use {
+		t.Use[uuid] = Usage{Memory: Known(Bytes(0)), SM: Known(0.0)}
+	}
+}
+
 // Fire applies a trigger to a tenant; it returns an error, and changes
 // nothing, where the lifecycle does not allow it.
 func (n *Node) Fire(t *Tenant, trig Trigger, why Reason, now time.Duration) error {
@@ -171,7 +193,7 @@ func (n *Node) Fire(t *Tenant, trig Trigger, why Reason, now time.Duration) erro
 	if !ok {
 		return fmt.Errorf("tenant %s: %s while %s is not in the lifecycle", t.ID, trig, t.State)
 	}
-	if trig == DoRun || trig == DoResume {
+	if trig == DoRun || trig == DoResume || trig == DoRestore {
 		n.admit(t)
 	}
 	n.enter(t, to, why, now)

@@ -109,6 +109,7 @@ type Tenant struct {
 	Retry     time.Duration    `json:"retry"`               // not to be acted upon before, after a failure
 	Failures  int              `json:"failures"`            // of operations in a row
 	Over      time.Duration    `json:"over"`                // since when it uses more than it declared, 0 if not
+	NoSwap    string           `json:"no_swap,omitempty"`   // why its memory cannot be moved to host RAM, "" as far as is known
 
 	accounted time.Duration
 }

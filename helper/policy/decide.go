@@ -66,6 +66,9 @@ func (d *Decider) SetPolicies(s *Set) {
 	}
 }
 
+// SetSwap tells whether swapping works on this node, from the next decision on.
+func (d *Decider) SetSwap(works bool) { d.opts.Swap = works }
+
 // SetEpoch tells the wall clock at the time 0 of the monotonic one. Until it
 // is told, deadlines and time limits are unknown to expressions.
 func (d *Decider) SetEpoch(epoch time.Time) { d.epoch = epoch }
@@ -78,7 +81,7 @@ func (d *Decider) Decide(n *model.Node, now time.Duration) (actions []model.Acti
 	d.begin(n, now)
 	if n.Degraded != "" {
 		d.letAllGo()
-		return d.actions, 0
+		return d.actions, d.next
 	}
 	for i := range d.views {
 		d.standing(&d.views[i])
@@ -88,7 +91,8 @@ func (d *Decider) Decide(n *model.Node, now time.Duration) (actions []model.Acti
 	d.sort()
 	d.walkGuards()
 	d.plan()
-	for _, v := range d.order {
+	for i, v := range d.order {
+		v.nth = i
 		d.walk(v)
 	}
 	for _, v := range d.order {
@@ -257,7 +261,10 @@ func (d *Decider) letAllGo() {
 	for i := range d.views {
 		v := &d.views[i]
 		v.why = verdict{code: degraded}
-		if v.t.Suspended == "" || v.t.State == model.New {
+		switch {
+		case v.t.State == model.Swapped && v.t.Retry > d.now:
+			d.wake(v.t.Retry)
+		case v.t.Suspended == "" || v.t.State == model.New:
 			d.letGo(v)
 		}
 	}

@@ -21,9 +21,14 @@ func (d *Decider) emit() {
 		}
 		switch {
 		case v.t.State == model.Running:
-			if !v.chosen {
+			switch {
+			case v.leaving:
+				d.act(v, model.PrimSwap)
+			case !v.chosen:
 				d.act(v, model.PrimPause)
 			}
+		case v.leaving:
+			d.act(v, model.PrimSwap)
 		case v.chosen && d.mayGo(v):
 			d.letGo(v)
 		case v.t.State == model.New:
@@ -56,6 +61,9 @@ func (d *Decider) occupied() {
 func (d *Decider) mayGo(v *view) bool {
 	if v.stand == fixed {
 		return true
+	}
+	if v.admitting && d.waitsForRoom(v) {
+		return false
 	}
 	for _, s := range v.seats {
 		g := &d.gpus[s]

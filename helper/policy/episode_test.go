@@ -23,9 +23,11 @@ var update = flag.Bool("update", false, "write what happened into the episodes")
 //	policy NAME                     a shipped one, or
 //	set share.KEY = VALUE           any key after that, added to it
 //	gpu 80GiB | gpu unknown         one line for each GPU
+//	swap 4s                         swapping works, and takes so long
 //	TIME new JOB gpu=0,1 mem=10GiB class=guaranteed weight=2 exempt=REASON parent=JOB start=2s
 //	TIME on|off|idle|busy|end|task|cont|susp|unsusp|stubborn JOB
 //	TIME mem JOB 14GiB
+//	TIME unable JOB REASON          its swaps fail, for good
 //	TIME sig JOB TERM
 //	TIME order JOB pause|resume|release [UNTIL]
 //	TIME degraded REASON | TIME recovered
@@ -61,6 +63,7 @@ func play(t *testing.T, script string) []string {
 	t.Helper()
 	var r *rig
 	name, gpus, sets := "", []string{}, map[string]string{}
+	swap := time.Duration(0)
 	for i, line := range strings.Split(script, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		f := strings.Fields(line)
@@ -73,9 +76,12 @@ func play(t *testing.T, script string) []string {
 			sets[k] = v
 		case f[0] == "gpu":
 			gpus = append(gpus, f[1])
+		case f[0] == "swap":
+			swap, _ = time.ParseDuration(f[1])
 		default:
 			if r == nil {
-				r = newRig(t, altered(t, name, sets), gpus...)
+				r = newRigWith(t, altered(t, name, sets), policy.Options{Swap: swap > 0}, gpus...)
+				r.swap = swap
 			}
 			at, err := time.ParseDuration(f[0])
 			if err != nil || len(f) < 2 {
@@ -114,6 +120,8 @@ func altered(t *testing.T, name string, sets map[string]string) *policy.Policy {
 			p.Limits.MinRun = q.Limits.MinRun
 		case "limits.max_pause":
 			p.Limits.MaxPause = q.Limits.MaxPause
+		case "limits.max_swap":
+			p.Limits.MaxSwap = q.Limits.MaxSwap
 		case "limits.patience":
 			p.Limits.Patience = q.Limits.Patience
 		case "limits.max_passed":
@@ -168,6 +176,8 @@ func (r *rig) event(what string, args []string) {
 		r.apply(model.Event{Kind: model.EvSignalled, Tenant: id, Text: "SIG" + text})
 	case "stubborn":
 		a.stubborn = true
+	case "unable":
+		a.unable = text
 	case "order":
 		r.order(id, args[1:])
 	case "degraded":

@@ -82,13 +82,13 @@ func (d *Decider) crossed(g *Guard, e *episode, t truth) bool {
 }
 
 // guardLowest acts on the last tenant in the order on a GPU, and on the same
-// one as long as the limit stays crossed and it is there.
+// one as long as the limit stays crossed and it has its memory there.
 func (d *Decider) guardLowest(g *Guard, on *gpuView, e *episode) {
-	if e.target != nil && e.target.round == d.round {
+	if e.target != nil && e.target.round == d.round && e.target.view.t.State != model.Swapped {
 		d.guardActs(g, e.target.view, e)
 		return
 	}
-	if e.target != nil { // gone: see first what that changed
+	if e.target != nil { // gone, or swapped: see first what that changed
 		*e = episode{on: true, since: d.now}
 		d.wake(d.now + g.For)
 		if g.For > 0 {
@@ -139,7 +139,7 @@ func (d *Decider) guardActs(g *Guard, v *view, e *episode) {
 func (d *Decider) possible(do model.Primitive, v *view) bool {
 	switch do {
 	case model.PrimSwap:
-		return d.opts.Swap && v.t.Exempt == ""
+		return d.opts.Swap && d.movable(v)
 	case model.PrimPause, model.PrimEvict:
 		return v.t.Exempt == ""
 	case model.PrimNotify:

@@ -32,6 +32,7 @@ var keys = []key{
 
 	{Key{"share.together", "whole number", "", "tenants that compute at once on a GPU; without it all that fit"}, setTogether},
 	timeKey("share.quantum", "30s", "how long a choice stands; shorter where limits.max_pause asks for it", func(b *builder) *time.Duration { return &b.p.Share.Quantum }),
+	{Key{"share.swap", "true or false", "false", "a tenant whose turn has ended may be swapped out, its memory moved to host RAM, to make room for the next; where that works"}, setSwap},
 	numberKey("share.tier", "0", "tenants of a higher tier go before all of a lower one", inOrder, func(b *builder) **Number { return &b.p.Share.Tier }),
 	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first", inOrder, func(b *builder) **Number { return &b.p.Share.Rank }),
 	ruleKey("share.admit", "true", "whether a tenant whose memory fits may start on the GPU", inAdmit, func(b *builder) **Rule { return &b.p.Share.Admit }),
@@ -133,6 +134,14 @@ func ruleKey(path, def, meaning string, s scope, to func(*builder) **Rule) key {
 }
 
 func setTogether(b *builder, at string, v any) { b.p.Share.Together = b.count(at, v, 1) }
+
+func setSwap(b *builder, at string, v any) {
+	yes, ok := v.(bool)
+	if !ok {
+		b.fault(at, "share.swap: true or false is wanted, not %s", kindOf(v))
+	}
+	b.p.Share.Swap = yes
+}
 
 func setMaxPassed(b *builder, at string, v any) { b.p.Limits.MaxPassed = b.count(at, v, 0) }
 

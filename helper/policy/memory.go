@@ -43,8 +43,9 @@ func (d *Decider) foreign(uuid string) model.Reading[model.Bytes] {
 	return model.Known(model.Bytes(0))
 }
 
-// holds tells whether the tenant's claim stands, or is admitted right now.
-func (v *view) holds() bool { return v.admitted() || v.admitting }
+// holds tells whether the tenant's claim stands, or is admitted right now, and
+// its memory is not to go to host RAM.
+func (v *view) holds() bool { return (v.admitted() || v.admitting) && !v.leaving }
 
 // free is the memory of the GPU that no tenant may count on.
 func (d *Decider) free(g *gpuView) model.Reading[model.Bytes] {
@@ -55,8 +56,9 @@ func (d *Decider) free(g *gpuView) model.Reading[model.Bytes] {
 	return g.free
 }
 
-// ledger adds up a GPU's claims. A job's claim covers those of its steps that
-// are tenants of their own: together they count as the larger of the two.
+// ledger adds up a GPU's claims, and what is used without one. A job's claim
+// covers those of its steps that are tenants of their own: together they count
+// as the larger of the two.
 func (d *Decider) ledger(g *gpuView) {
 	g.free, g.holders = model.Unknown[model.Bytes](), 0
 	total, known := g.total().Get()
@@ -76,9 +78,13 @@ func (d *Decider) ledger(g *gpuView) {
 	d.cover(g)
 	left := total - g.reserved() - foreign
 	for _, v := range g.pack {
-		if v.holds() {
-			v.rest = max(v.rest, v.t.Use[g.uuid].Memory.Or(0), 0)
+		used := v.t.Use[g.uuid].Memory.Or(0)
+		switch {
+		case v.holds():
+			v.rest = max(v.rest, used, 0)
 			left -= v.rest
+		case !v.leaving:
+			left -= used
 		}
 	}
 	if known {
@@ -107,6 +113,9 @@ func (d *Decider) room(v *view, g *gpuView) (room model.Bytes, known bool) {
 	free, known := d.free(g).Get()
 	if !known {
 		return 0, false
+	}
+	if !v.holds() {
+		free += v.t.Use[g.uuid].Memory.Or(0)
 	}
 	if inside {
 		free += max(p.rest-p.t.Use[g.uuid].Memory.Or(0), 0)

@@ -55,6 +55,7 @@ type Policy struct {
 type Share struct {
 	Together    int           // tenants that compute at once on a GPU; 0: all that fit
 	Quantum     time.Duration // how long a choice stands
+	Swap        bool          // a tenant whose turn has ended may be swapped out to make room for the next
 	Tier        *Number       // nil: 0
 	Rank        *Number       // nil: the least weighted service first
 	Admit       *Rule         // nil: yes

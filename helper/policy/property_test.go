@@ -28,6 +28,9 @@ func parsed(t testing.TB, text string) *policy.Policy {
 func randomPolicy(t *rapid.T) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name = 'random'\n[share]\n")
+	if rapid.Bool().Draw(t, "share.swap") {
+		b.WriteString("swap = true\n")
+	}
 	if k := rapid.IntRange(0, 3).Draw(t, "together"); k > 0 {
 		fmt.Fprintf(&b, "together = %d\n", k)
 	}
@@ -161,7 +164,7 @@ func checkDecision(t *rapid.T, r *rig, as []model.Action) {
 		if tenant.State == model.New && !moved[tenant.ID] {
 			t.Fatalf("%v: nothing was said of the new %s", r.now, tenant.ID)
 		}
-		if r.n.Degraded != "" && tenant.State.Stopped() && tenant.Suspended == "" && !moved[tenant.ID] {
+		if r.n.Degraded != "" && tenant.State.Stopped() && tenant.Suspended == "" && !moved[tenant.ID] && (tenant.State != model.Swapped || tenant.Retry <= r.now) {
 			t.Fatalf("%v: %s stays stopped while degraded", r.now, tenant.ID)
 		}
 	}
@@ -244,7 +247,10 @@ func checkTurns(t *rapid.T, r *rig, limit time.Duration) {
 			if !tenant.Uses(uuid(i)) {
 				continue
 			}
-			computing += map[bool]int{true: 1}[tenant.State.Computes()]
+			// A paused tenant that is swapped is continued only behind the driver's lock.
+			if tenant.State.Computes() && tenant.State != model.Swapping {
+				computing++
+			}
 			if tenant.Admitted {
 				claims += tenant.Terms.Memory.Or(0)
 			}
@@ -264,8 +270,9 @@ func checkTurns(t *rapid.T, r *rig, limit time.Duration) {
 // admitted ones never exceed the GPU, unless one is alone on it.
 func TestMemoryIsGivenOutOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.SampledFrom([]string{"timeslice", "together", "priority"}).Draw(rt, "policy")
-		r := newRig(t, shipped(t, name), "80GiB", "80GiB")
+		name := rapid.SampledFrom([]string{"timeslice", "together", "priority", "swap", "reclaim"}).Draw(rt, "policy")
+		r := newRigWith(t, shipped(t, name), policy.Options{Swap: true}, "80GiB", "80GiB")
+		r.swap = 3 * time.Second
 		r.seen = func(r *rig, as []model.Action) { checkMemory(rt, r, as) }
 		for id := range rapid.IntRange(1, 12).Draw(rt, "tenants") {
 			r.run(r.now + time.Duration(rapid.IntRange(1, 20).Draw(rt, "s"))*time.Second)
@@ -288,7 +295,7 @@ func checkMemory(t *rapid.T, r *rig, as []model.Action) {
 		claims, holders := model.Bytes(0), 0
 		for _, tenant := range r.n.Tenants {
 			lets := slices.ContainsFunc(as, func(a model.Action) bool {
-				return a.Tenant == tenant.ID && (a.Do == model.PrimRun || a.Do == model.PrimResume)
+				return a.Tenant == tenant.ID && (a.Do == model.PrimRun || a.Do == model.PrimResume || a.Do == model.PrimRestore)
 			})
 			if tenant.Uses(uuid(i)) && (tenant.Admitted || lets) {
 				claims += tenant.Terms.Memory.Or(0)

@@ -21,6 +21,8 @@ const (
 	memoryUnknown
 	notAdmitted
 	behind
+	behindShort
+	swapOut
 	starving
 	breath
 	exempt
@@ -40,7 +42,7 @@ const (
 // codeNames are the codes for machines.
 var codeNames = map[code]string{
 	turn: "turn", othersTurn: "turn", noPair: "pair", handOver: "hand-over", noRoom: "memory",
-	memoryUnknown: "memory unknown", notAdmitted: "admit", behind: "queue", starving: "max_pause",
+	memoryUnknown: "memory unknown", notAdmitted: "admit", behind: "queue", behindShort: "queue", swapOut: "swap", starving: "max_pause",
 	breath: "max_pause", exempt: "exempt", suspended: "suspended", failed: "failed",
 	signalled: "signalled", settling: "settling", young: "min_run", ordered: "order",
 	inFlight: "in flight", offGPU: "off GPU", noGPU: "no GPU", guarded: "guard", degraded: "degraded",
@@ -61,7 +63,7 @@ type verdict struct {
 // that the tenant waits, and not for its turn.
 func (w verdict) needsMemory() bool {
 	switch w.code {
-	case noRoom, memoryUnknown, notAdmitted, behind:
+	case noRoom, memoryUnknown, notAdmitted, behind, behindShort:
 		return true
 	}
 	return false
@@ -86,11 +88,15 @@ func (d *Decider) words(v *view) string {
 	case notAdmitted:
 		return fill(p.Share.AdmitReason, "not admitted by "+p.Name, v, w)
 	case noRoom:
-		return fmt.Sprintf("needs %s on GPU %s, %s free%s", w.claim, w.gpu.name(), max(w.room, 0), d.holders(v, w.gpu))
+		return fmt.Sprintf("needs %s on GPU %s, %s free%s%s", w.claim, w.gpu.name(), max(w.room, 0), d.holders(v, w.gpu), d.unmovable(v, w.gpu))
 	case memoryUnknown:
 		return fmt.Sprintf("memory of GPU %s is unknown: one tenant at a time%s", w.gpu.name(), d.holders(v, w.gpu))
 	case behind:
 		return fmt.Sprintf("waits behind %s, which has waited longest for room on GPU %s", w.other.name(), w.gpu.name())
+	case behindShort:
+		return fmt.Sprintf("waits behind %s, which needs room on GPU %s", w.other.name(), w.gpu.name())
+	case swapOut:
+		return d.swapWords(v)
 	case starving, breath:
 		return d.starvedWords(v)
 	case guarded:
@@ -138,11 +144,13 @@ func (d *Decider) turnWords(v *view) string {
 }
 
 func (d *Decider) starvedWords(v *view) string {
-	switch v.t.State {
-	case model.Held:
+	switch {
+	case v.t.State == model.Held:
 		return fmt.Sprintf("was held for max_hold, %s", short(v.p.Limits.MaxHold))
-	case model.Swapped:
-		return fmt.Sprintf("was swapped for max_swap, %s", short(v.p.Limits.MaxSwap))
+	case v.t.State == model.Swapped:
+		return fmt.Sprintf("was swapped for max_swap, %s: runs at least %s", short(v.p.Limits.MaxSwap), short(d.stay(v)))
+	case v.m.breath && v.m.stay > v.p.Limits.Breath:
+		return fmt.Sprintf("was restored out of turn: runs at least %s", short(v.m.stay))
 	}
 	return fmt.Sprintf("was paused for max_pause, %s: runs at least %s", short(v.p.Limits.MaxPause), short(v.p.Limits.Breath))
 }

@@ -22,6 +22,7 @@ type rig struct {
 	now     time.Duration
 	tick    time.Duration // time between samples
 	latency time.Duration // from an action to its outcome
+	swap    time.Duration // the same for a swap or a restore; 0: as the others
 	actors  map[model.TenantID]*actor
 	due     []outcome
 	next    time.Duration
@@ -36,8 +37,9 @@ type actor struct {
 	start    time.Duration // from its first run until it is on the GPU
 	memory   model.Bytes   // it uses, once there
 	on, idle bool
-	manual   bool // on was set by the script
-	stubborn bool // its pauses fail
+	manual   bool   // on was set by the script
+	stubborn bool   // its pauses fail
+	unable   string // why its swaps fail
 }
 
 type outcome struct {
@@ -160,7 +162,7 @@ func (r *rig) sample() {
 		ts := model.TenantSample{Tenant: t.ID, Procs: 1, Use: map[string]model.Usage{}}
 		for _, g := range t.GPUs {
 			u := model.Usage{Memory: model.Known(model.Bytes(0))}
-			if a.on {
+			if a.on && t.State != model.Swapped {
 				u = model.Usage{Procs: 1, Memory: model.Known(a.memory)}
 			}
 			ts.Use[g] = u
@@ -209,6 +211,12 @@ func (r *rig) start(a model.Action) {
 		ev.Kind = model.EvEnded
 	case a.Do == model.PrimPause && r.actors[t.ID].stubborn:
 		ev.Kind, ev.Text = model.EvFailed, "new processes appear"
+	case a.Do == model.PrimSwap && r.actors[t.ID].unable != "":
+		ev.Kind, ev.Text, ev.Lasting = model.EvFailed, r.actors[t.ID].unable, true
 	}
-	r.due = append(r.due, outcome{r.now + r.latency, ev})
+	took := r.latency
+	if a.Do == model.PrimSwap || a.Do == model.PrimRestore {
+		took = max(took, r.swap)
+	}
+	r.due = append(r.due, outcome{r.now + took, ev})
 }

@@ -15,7 +15,7 @@ func (d *Decider) standing(v *view) {
 	case t.State == model.Gone || t.State == model.Evicting || t.State == model.Holding:
 		v.stand = aside
 	case t.State == model.Pausing || t.State == model.Swapping:
-		v.stand, v.counts = aside, true
+		v.stand, v.counts, v.leaving = aside, true, t.State == model.Swapping
 	case t.State == model.Resuming || t.State == model.Restoring:
 		v.stand, v.counts, v.why = fixed, true, verdict{code: inFlight}
 	case len(v.seats) == 0:
@@ -70,6 +70,8 @@ func (d *Decider) standWaiting(v *view) {
 		v.stand, v.why = aside, verdict{code: failed}
 	case t.Exempt != "":
 		v.stand, v.why = fixed, verdict{code: exempt}
+	case t.Signalled != "" && t.State == model.Swapped: // it goes first, but needs room
+		v.stand, v.counts, v.why = starved, true, verdict{code: signalled}
 	case t.Signalled != "":
 		v.stand, v.why = fixed, verdict{code: signalled}
 	case order == model.PrimPause:
@@ -135,7 +137,7 @@ func (d *Decider) breathing(v *view) {
 	if !v.m.breath {
 		return
 	}
-	end := v.t.Since + v.p.Limits.Breath
+	end := v.t.Since + v.m.stay
 	d.wake(end)
 	if d.now < end {
 		v.stand, v.why = starved, verdict{code: breath}
@@ -172,7 +174,9 @@ func (d *Decider) contenders() {
 		v := &d.views[i]
 		if v.counts {
 			for _, s := range v.seats {
-				d.gpus[s].takers++
+				if g := &d.gpus[s]; v.admitted() || !g.p.Share.Swap {
+					g.takers++
+				}
 			}
 		}
 		d.level(v)
@@ -184,7 +188,7 @@ func (d *Decider) contenders() {
 }
 
 // quantum is the policy's, shortened so that a full turn of the pack keeps
-// max_pause.
+// max_pause. That binds those alone who keep their memory while they wait.
 func (d *Decider) quantum(v *view) time.Duration {
 	q, limit := v.p.Share.Quantum, v.p.Limits.MaxPause
 	if limit == 0 {

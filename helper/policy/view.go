@@ -30,9 +30,12 @@ type view struct {
 	planned   bool  // it is in the plan of its GPU
 	partner   *view // with whom, nil: with nobody
 	chosen    bool
-	deserved  bool // starved, and its turn anyway
-	admitting bool // its claim is being admitted by this decision
-	taken     bool // a guard acts on it: nothing else is done to it now
+	deserved  bool  // starved, and its turn anyway
+	admitting bool  // its claim is being admitted by this decision
+	taken     bool  // a guard acts on it: nothing else is done to it now
+	leaving   bool  // its memory goes to host RAM, or is to
+	leaveFor  *view // for whom it is to, nil: it is on its way
+	nth       int   // its place in the order
 	why       verdict
 
 	claim, rest model.Bytes // scratch of the ledger
@@ -53,6 +56,7 @@ type gpuView struct {
 
 	refused *view // the first in the order that was kept from a turn on it
 	blocked *view // that nobody may be admitted before
+	short   *view // the first in the order that waits for memory
 
 	counted bool // the ledger below is up to date
 	free    model.Reading[model.Bytes]
@@ -79,6 +83,7 @@ type memo struct {
 	from    time.Duration // since when
 	behind  *memo         // it fills in for this one, which waits for a part of its GPUs
 	breath  bool          // it runs because it starved, not because it is its turn
+	stay    time.Duration // how long the breath lasts
 	fits    bool          // when last asked only its turn was missing
 	contend bool          // it was among those that share the time
 	lift    float64       // added to its service: level with its mates when it began to share the time

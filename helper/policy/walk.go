@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/gimbal-hpc/gimbal/helper/model"
+import (
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
 
 // walk decides on one tenant: it computes if on every GPU that it needs the
 // room, the admit rule, the number together and the pair rule allow it beside
@@ -11,6 +15,9 @@ func (d *Decider) walk(v *view) {
 		return
 	case v.stand == fixed:
 		d.choose(v)
+		return
+	case v.leaving:
+		d.refuse(v, verdict{code: swapOut, other: v.leaveFor})
 		return
 	case v.banned != nil && v.stand != starved:
 		v.why = verdict{code: guarded, guard: v.banned}
@@ -59,8 +66,13 @@ func (d *Decider) mayStart(v *view) (verdict, bool) {
 		if g.blocked != nil && !family(g.blocked, v) {
 			return verdict{code: behind, gpu: g, other: g.blocked}, false
 		}
+		if s := g.short; s != nil && v.t.State == model.Swapped && v.stand == queued && !g.p.Share.Swap && !family(s, v) {
+			return verdict{code: behindShort, gpu: g, other: s}, false
+		}
 		if ok, why := d.fits(v, g); !ok {
-			return why, false
+			if why, ok = d.makeRoom(v, g, why); !ok {
+				return why, false
+			}
 		}
 		if r := g.p.Share.Admit; r != nil {
 			d.env.t, d.env.mate, d.env.g = v, nil, g
@@ -131,9 +143,13 @@ func (d *Decider) admit(v *view) {
 // refuse notes on the tenant's GPUs that it was kept from them.
 func (d *Decider) refuse(v *view, why verdict) {
 	v.why = why
+	d.keepRoom(v)
 	for _, s := range v.seats {
 		g := &d.gpus[s]
 		if why.needsMemory() {
+			if g.short == nil {
+				g.short = v
+			}
 			if g.blocked == nil && d.tooLong(v) {
 				g.blocked = v
 			}
@@ -154,7 +170,7 @@ func (d *Decider) settleTurn(v *view) {
 	case v.chosen && v.stand == starved:
 		if !m.breath {
 			m.breath, m.granted, m.behind = true, v.deserved, nil
-			m.from = d.now
+			m.from, m.stay = d.now, d.stay(v)
 		}
 	case v.chosen && v.counts:
 		d.keepTurn(v)
@@ -177,6 +193,15 @@ func (d *Decider) deserves(v *view) bool {
 		}
 	}
 	return true
+}
+
+// stay is how long a tenant that starved runs at least: a restore is too dear
+// for a breath.
+func (d *Decider) stay(v *view) time.Duration {
+	if v.t.State == model.Swapped {
+		return max(v.p.Limits.Breath, v.p.Share.Quantum)
+	}
+	return v.p.Limits.Breath
 }
 
 // tooLongSoon tells whether the tenant's patience may still run out.

@@ -108,6 +108,9 @@ func (e *policyWords) together() {
 		e.item("Those are partnered for which the whole pack does most, by this measure of two tenants' work (one alone does 1):")
 		e.rule(s.Value.Source())
 	}
+	if s.Swap {
+		e.item("Whose turn has ended is swapped out, its memory moved to host RAM, where the next needs the room, and the node can do that.")
+	}
 	switch {
 	case s.Pair != nil:
 		e.item("One computes beside another that was chosen before it (its mate) only where this holds for each mate:")
