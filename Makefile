@@ -17,9 +17,9 @@ VERSION  := $(shell sed -n 's/^## \[\([0-9][^]]*\)\].*/\1/p' CHANGELOG.md 2>/dev
 LAZY     := -ldflags '-X main.version=$(VERSION) -extldflags=-Wl,-z,lazy'
 
 .DEFAULT_GOAL := all
--include spank/spank.mk tests/simgpu/simgpu.mk
+-include spank/spank.mk tests/simgpu/simgpu.mk contrib/man/man.mk
 
-.PHONY: all help deps daemon command simgpu plugin test test-long lint check bench demo clean install uninstall
+.PHONY: all help deps daemon command simgpu plugin test check test-long lint bench demo evaluate clean install uninstall
 
 all: deps plugin daemon command simgpu ## build everything under build/
 
@@ -37,7 +37,9 @@ daemon: ## build gimbald
 
 command: ## build gimbal
 	@mkdir -p $(BUILD)
-	$(GO) build -ldflags '-X main.version=$(VERSION)' -o $(BUILD)/gimbal ./helper/cmd/gimbal
+	$(GO) build $(LAZY) -o $(BUILD)/gimbal ./helper/cmd/gimbal
+
+check: lint test ## lint, then test
 
 test: deps-test all ## run every test
 	scripts/test
@@ -57,6 +59,25 @@ bench: deps-test all ## measure what the README claims
 
 demo: ## two packed jobs on a Slurm of one node with a simulated GPU
 	scripts/demo
+
+evaluate: deps all ## every policy and baseline on the public traces
+	scripts/evaluate
+
+install: all ## install under DESTDIR
+	install -D -m 755 $(BUILD)/gimbal $(DESTDIR)$(BINDIR)/gimbal
+	install -D -m 755 $(BUILD)/gimbald $(DESTDIR)$(SBINDIR)/gimbald
+	install -D -m 644 $(BUILD)/gimbal.so $(DESTDIR)$(PLUGDIR)/gimbal.so
+	install -D -m 644 $(BUILD)/gimbal_core.so $(DESTDIR)$(PLUGDIR)/gimbal_core.so
+	install -D -m 644 etc/gimbald.service $(DESTDIR)$(UNITDIR)/gimbald.service
+	install -d -m 755 $(DESTDIR)$(CONFDIR)/gimbal/policies.d
+	test -e $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml || \
+		install -D -m 644 etc/gimbald.toml $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml
+	install -D -m 644 etc/plugstack.conf.d/gimbal.conf $(DESTDIR)$(CONFDIR)/slurm/plugstack.conf.d/gimbal.conf
+
+uninstall: ## remove what install put there; the plugstack line goes first
+	rm -f $(DESTDIR)$(CONFDIR)/slurm/plugstack.conf.d/gimbal.conf
+	rm -f $(DESTDIR)$(PLUGDIR)/gimbal.so $(DESTDIR)$(PLUGDIR)/gimbal_core.so
+	rm -f $(DESTDIR)$(UNITDIR)/gimbald.service $(DESTDIR)$(SBINDIR)/gimbald $(DESTDIR)$(BINDIR)/gimbal
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -81,7 +81,7 @@ func (h Host) children(dst []int, s Stat) ([]int, error) {
 func (h Host) childrenOf(dst []int, pid, tid int) ([]int, error) {
 	task := "task/" + strconv.Itoa(tid)
 	fd, err := openFile(h.path(pid, task+"/children"))
-	if err == unix.ENOENT && h.exists(pid, task) {
+	if errors.Is(err, unix.ENOENT) && h.exists(pid, task) {
 		return dst, errNoChildren
 	}
 	if err != nil {

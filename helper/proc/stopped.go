@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -36,7 +37,7 @@ func (h Host) threadStopped(pid, tid int) bool {
 	task := "task/" + strconv.Itoa(tid)
 	data, err := h.read(buf[:], pid, task+"/stat")
 	if err != nil {
-		return err == ErrGone
+		return errors.Is(err, ErrGone)
 	}
 	s, err := ParseStat(data)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 type Options struct {
 	Slurm    slurmtest.Options
 	GPU      simgpu.Options
+	Interval time.Duration     // between two samples; 0: 100 ms
 	Policy   string            // name of the default policy; "": timeslice
 	Policies map[string]string // site policies by name
 	Config   string            // more TOML for gimbald.toml
@@ -39,7 +40,7 @@ type Stack struct {
 	*slurmtest.Cluster
 	GPU  *simgpu.Device
 	Dir  string // of gimbald: configuration, socket, state, log
-	t    *testing.T
+	t    testing.TB
 	cmd  *exec.Cmd
 	done chan struct{}
 }
@@ -47,6 +48,17 @@ type Stack struct {
 // Start brings a stack up and takes it down at the end of the test. It skips
 // where there is no Slurm or no root.
 func Start(t *testing.T, o Options) *Stack {
+	t.Helper()
+	return start(t, o)
+}
+
+// StartB is Start for a benchmark.
+func StartB(b *testing.B, o Options) *Stack {
+	b.Helper()
+	return start(b, o)
+}
+
+func start(t testing.TB, o Options) *Stack {
 	t.Helper()
 	slurmtest.Need(t)
 	for _, f := range []string{"gimbald", "gimbal", "gimbal.so", "gimbal_core.so"} {
@@ -84,7 +96,7 @@ func Built(name string) string { return filepath.Join(simgpu.Root(), "build", na
 
 // daemonDir makes a folder that gimbald accepts: root's own, and no socket
 // path that is too long.
-func daemonDir(t *testing.T) string {
+func daemonDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gimbald")
 	if err != nil {
@@ -113,6 +125,9 @@ func (s *Stack) writeConfig(o Options) {
 	if o.Policy == "" {
 		o.Policy = "timeslice"
 	}
+	if o.Interval == 0 {
+		o.Interval = 100 * time.Millisecond
+	}
 	text := fmt.Sprintf(`schema = 1
 [node]
 state_dir = %q
@@ -121,14 +136,14 @@ pending_dir = %q
 path = %q
 [sample]
 nvml = %q
-interval = "100ms"
+interval = %q
 [policy]
 default = %q
 dir = %q
 [access]
 private = false
 `, filepath.Join(s.Dir, "state"), filepath.Join(s.Dir, "run", "pending"), s.Socket(), simgpu.NVML(""),
-		o.Policy, filepath.Join(s.Dir, "policies.d"))
+		o.Interval.String(), o.Policy, filepath.Join(s.Dir, "policies.d"))
 	s.write(s.ConfigPath(), text+o.Config)
 	for name, body := range o.Policies {
 		s.write(filepath.Join(s.Dir, "policies.d", name+".toml"), body)
@@ -250,6 +265,15 @@ func (s *Stack) Tenant(name string) *model.View {
 	return nil
 }
 
+// Tenants counts the live tenants, 0 if the daemon does not answer.
+func (s *Stack) Tenants() int {
+	reply := s.Status(model.StatusQuery{Start: time.Now()})
+	if reply == nil {
+		return 0
+	}
+	return len(reply.Tenants)
+}
+
 // State is what status calls the state of a live job's own tenant, "" if there
 // is none.
 func (s *Stack) State(job int) string {
@@ -276,7 +300,7 @@ func (s *Stack) WaitTenant(job int, limit time.Duration, states ...string) {
 }
 
 // Eventually waits until the condition holds.
-func Eventually(t *testing.T, limit time.Duration, what string, holds func() bool) {
+func Eventually(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	for !holds() {

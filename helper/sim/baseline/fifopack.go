@@ -26,12 +26,11 @@ func (f *fifoPack) Finish(t *sim.Task) {
 	at, s := f.of[t.Index], shapeOf(t.Job)
 	f.queue = without(f.queue, t)
 	rest := f.leave(t)
-	switch {
-	case rest == nil:
+	if rest == nil {
 		f.hosts[s] = remove(f.hosts[s], at)
-	default: // whoever is left has the GPUs to itself
-		f.queue = without(f.queue, rest.tasks[0])
+		return
 	}
+	f.queue = without(f.queue, rest.tasks[0]) // whoever is left has the GPUs to itself
 }
 
 func (f *fifoPack) Schedule() float64 {

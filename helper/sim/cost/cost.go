@@ -58,7 +58,7 @@ func Read(r io.Reader, name string) (*sim.Cost, error) {
 	c.Restart.By, c.Pause.By = make(map[sim.TimesKey]float64), make(map[sim.TimesKey]float64)
 	for {
 		err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err == nil {
