@@ -167,7 +167,8 @@ func (s *site) cancelled(t *testing.T, job int) {
 	}
 }
 
-// requeue requeues a job and has it start at once rather than minutes later.
+// requeue requeues a job and has it start within seconds rather than minutes:
+// not at once, since Slurm refuses a credential of the second of the requeue.
 func (s *site) requeue(t *testing.T, job int) {
 	t.Helper()
 	if r := s.Run("scontrol", "requeue", fmt.Sprint(job)); r.Exit != 0 {
@@ -175,7 +176,7 @@ func (s *site) requeue(t *testing.T, job int) {
 	}
 	s.WaitState(t, job, patience, "PENDING")
 	e2e.Eventually(t, patience, "the job may start again", func() bool {
-		return s.Run("scontrol", "update", fmt.Sprintf("jobid=%d", job), "starttime=now").Exit == 0
+		return s.Run("scontrol", "update", fmt.Sprintf("jobid=%d", job), "starttime=now+4").Exit == 0
 	})
 }
 
