@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
+
+// TestLaunchedWhileTheDaemonWasDown: a job that started without the daemon is
+// taken over by it, and takes turns like any other.
+func TestLaunchedWhileTheDaemonWasDown(t *testing.T) {
+	s := Start(t, Options{NoDaemon: true, Policies: map[string]string{"timeslice": longTurns}})
+	trainer := Trainer("--memory 2GiB --seconds 60")
+	early := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	s.WaitClients(t, 1)
+	s.StartDaemon()
+	s.WaitTenant(early, 10*time.Second, "RUNNING")
+	late := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	s.WaitTenant(early, 20*time.Second, "PAUSED")
+	s.WaitTenant(late, 5*time.Second, "RUNNING")
+	s.scancel(t, early)
+	s.scancel(t, late)
+	s.wantHealthy(t)
+}
+
+// TestSrunIsNeverStopped: of a job that is paused the trainer is stopped, and
+// the srun that launched it is not.
+func TestSrunIsNeverStopped(t *testing.T) {
+	for _, track := range []string{"linuxproc", "cgroup"} {
+		t.Run(track, func(t *testing.T) {
+			o := Options{Policies: map[string]string{"timeslice": longTurns}}
+			o.Slurm.Proctrack = track
+			s := Start(t, o)
+			paused, other := twoInTurns(t, s, "srun "+Trainer("--memory 2GiB --seconds 60"))
+			sruns, trainers := 0, 0
+			for _, pid := range s.Pids(paused) {
+				b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+				if err != nil {
+					continue
+				}
+				text := string(b)
+				state := text[strings.LastIndexByte(text, ')')+2]
+				halted := state == 'T' || frozen(pid)
+				switch {
+				case strings.Contains(text, "(srun)"):
+					sruns++
+					if halted {
+						t.Errorf("srun %d is stopped", pid)
+					}
+				case strings.Contains(text, "(simgpu-trainer)"):
+					trainers++
+					if !halted {
+						t.Errorf("trainer %d of the paused job runs: %s", pid, text)
+					}
+				}
+			}
+			if sruns == 0 || trainers == 0 {
+				t.Errorf("saw %d sruns and %d trainers", sruns, trainers)
+			}
+			s.scancel(t, paused)
+			s.scancel(t, other)
+			s.wantHealthy(t)
+		})
+	}
+}
+
+// TestTimeLimit: a paused and a held job whose time is over are ended by Slurm
+// as usual.
+func TestTimeLimit(t *testing.T) {
+	s := Start(t, Options{Policies: map[string]string{"timeslice": strings.Replace(longTurns, "8s", "50s", 1)}})
+	pack := []string{oneShard, "--gimbal-pack"}
+	runs := s.Sbatch(t, Trainer("--memory 8GiB --seconds 300"), append(pack, "--gimbal-memory=8GiB")...)
+	s.WaitTenant(runs, 15*time.Second, "RUNNING")
+	turn := s.Sbatch(t, Trainer("--memory 2GiB --seconds 300"), append(pack, "--gimbal-memory=2GiB", "--time=1")...)
+	s.WaitTenant(turn, 15*time.Second, "HELD")
+	noRoom := s.Sbatch(t, Trainer("--memory 12GiB --seconds 300"), append(pack, "--gimbal-memory=12GiB", "--time=1")...)
+	s.WaitTenant(noRoom, 15*time.Second, "HELD")
+	for _, j := range []int{turn, noRoom} {
+		wantState(t, s.WaitDone(t, j, 150*time.Second), "TIMEOUT")
+	}
+	s.scancel(t, runs)
+	s.wantHealthy(t)
+}
+
+// TestJobOnSeveralNodesIsNeverStopped: such a job is registered and left
+// alone, and status says why.
+func TestJobOnSeveralNodesIsNeverStopped(t *testing.T) {
+	o := Options{Policies: map[string]string{"timeslice": quickTurns}}
+	o.Slurm.Nodes = 2
+	s := Start(t, o)
+	wide := s.Sbatch(t, "srun "+Trainer("--memory 1GiB --seconds 12"), "-N2", "-n2", "--gres=shard:1", "--gimbal-pack", "--gimbal-memory=1GiB")
+	s.WaitTenant(wide, 20*time.Second, "RUNNING")
+	narrow := s.Sbatch(t, Trainer("--memory 1GiB --seconds 4"), oneShard, "--gimbal-pack", "--gimbal-memory=1GiB")
+	s.WaitTenant(narrow, 20*time.Second, "RUNNING")
+	v := s.Tenant(fmt.Sprint(wide))
+	if v == nil || !strings.Contains(v.Exempt, "2 nodes") || v.Tally.Pauses > 0 {
+		t.Errorf("the job on two nodes: %+v", v)
+	}
+	for _, j := range []int{wide, narrow} {
+		wantState(t, s.WaitDone(t, j, 60*time.Second), "COMPLETED")
+	}
+	s.wantHealthy(t)
+}
+
+// TestReload: a broken file changes nothing and is said with its line; a right
+// one is in force at once.
+func TestReload(t *testing.T) {
+	s := Start(t, Options{Policies: map[string]string{"timeslice": quickTurns}})
+	good, err := os.ReadFile(s.ConfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(s.ConfigPath(), string(good)+"\n[sampel]\n")
+	s.Signal(syscall.SIGHUP)
+	line := fmt.Sprintf("%s:%d", s.ConfigPath(), strings.Count(string(good), "\n")+2)
+	Eventually(t, 10*time.Second, "the log names "+line, func() bool { return strings.Contains(s.Log(), line) })
+	if r := s.Gimbal("status", "--daemon"); !strings.Contains(r.Stdout, line) {
+		t.Errorf("status --daemon does not say what is wrong:\n%s", r.Stdout)
+	}
+	s.write(s.ConfigPath(), strings.Replace(string(good), `default = "timeslice"`, `default = "together"`, 1))
+	s.Signal(syscall.SIGHUP)
+	Eventually(t, 10*time.Second, "the new policy is in force", func() bool {
+		for _, name := range s.Status(model.StatusQuery{Start: time.Now()}).Policies {
+			return name == "together"
+		}
+		return false
+	})
+	if _, err := os.Stat(filepath.Join(s.Dir, "run", "gimbald.sock")); err != nil {
+		t.Error(err)
+	}
+}
