@@ -6,8 +6,8 @@
 // readings are exact; a pause and a resume together take what the cost model
 // says of a turn; memory moves to the host at 12 GiB a second. How fast tenants
 // run beside others the policy is told as if it had been learnt; how long they
-// still need it is not told. Of tenants that cannot run together at all, by the
-// table of pairs, those that came later stand still.
+// still need only where [Options.Remaining] says so. Of tenants that cannot run
+// together at all, by the table of pairs, those that came later stand still.
 //
 // # Turns
 //
@@ -67,7 +67,7 @@ func newInstance(s *scheduler, number int) *instance {
 			Total: model.Known(s.options.memory()), Reserved: model.Known(model.Bytes(0)), Used: model.Known(model.Bytes(0)),
 		})
 	}
-	n.decider = policy.NewDecider(&policy.Set{Default: s.policy}, policy.Options{Swap: true, Speed: n.speed})
+	n.decider = policy.NewDecider(&policy.Set{Default: s.policy}, n.told())
 	n.decider.SetEpoch(epoch())
 	n.engine = engine.New(model.NewNode(), engine.Parts{
 		Source: n, Actuator: n, Journal: s.options.journal(number), Decider: n.decider,
@@ -84,6 +84,9 @@ func clock(seconds float64) time.Duration { return time.Duration(seconds * float
 
 func uuid(i int) string { return "GPU-" + strconv.Itoa(i) }
 
+// firstPID is the process of the trace's first job: 1 is nobody's.
+const firstPID = 2
+
 // register tells the engine of a tenant that was launched.
 func (n *instance) register(t *sim.Task, gpus []int) {
 	id := model.TenantID(strconv.Itoa(t.Index+1) + "@1")
@@ -95,9 +98,10 @@ func (n *instance) register(t *sim.Task, gpus []int) {
 		grant.GPUs = append(grant.GPUs, uuid(g))
 	}
 	reg := &model.Registration{
-		JobID: uint32(t.Index + 1), ArrayTask: model.NoVal, HetOffset: model.NoVal, NNodes: uint32(len(t.Nodes)),
-		Proc: model.ProcID{PID: t.Index + 2, Start: 1}, User: t.Job.User, JobName: t.Job.Model,
+		ArrayTask: model.NoVal, HetOffset: model.NoVal, NNodes: uint32(len(t.Nodes)),
+		Proc: model.ProcID{PID: t.Index + firstPID, Start: 1}, User: t.Job.User, JobName: t.Job.Model,
 	}
+	n.s.name(reg, t)
 	if t.Job.Limit > 0 {
 		reg.EndTime = epoch().Add(clock(n.s.w.Now + t.Job.Limit)).Unix()
 	}
@@ -240,6 +244,15 @@ func stretched(p *policy.Policy, by float64) *policy.Policy {
 		*d = time.Duration(float64(*d) * by)
 	}
 	return &q
+}
+
+// told is what the policy is told beside what the driver shows.
+func (n *instance) told() policy.Options {
+	o := policy.Options{Swap: true, Speed: n.speed}
+	if n.s.options.Remaining {
+		o.Remaining = func(t *model.Tenant, _ time.Duration) float64 { return n.s.w.Remaining(n.s.taskOf(t)) }
+	}
+	return o
 }
 
 // speed is what the policy is told of two tenants' speeds.

@@ -197,3 +197,20 @@ func checkPolicy(t *rapid.T, p *policy.Policy) {
 		t.Fatalf("two runs differ (-first +second):\n%s", diff)
 	}
 }
+
+// TestRemainingIsTold compares when a long and a short job end where the policy
+// knows how long they need, and where it does not.
+func TestRemainingIsTold(t *testing.T) {
+	jobs := []sim.Job{job("long", 0, 1, 20000), job("short", 0, 1, 5000)}
+	end := func(told bool) float64 {
+		c := sim.Config{Nodes: 1, GPUsPerNode: 1, Interference: &speed.Model{}}
+		o, err := sim.Run(jobs, c, New(shipped(t, "jct"), Options{Remaining: told}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Jobs[1].End
+	}
+	if told, untold := end(true), end(false); told > 6000 || untold < 8000 {
+		t.Errorf("the short job ends at %.0f s where its rest is known and at %.0f s where not; want 5000 s and 10000 s", told, untold)
+	}
+}

@@ -19,6 +19,9 @@ type Options struct {
 	// Turns is the least number of turns that a task gets before it ends; 0
 	// for DefaultTurns.
 	Turns int
+	// Remaining says that the policy is told how long each job still needs
+	// alone, as those baselines are that order jobs by it.
+	Remaining bool
 	// Journal keeps a node's records; nil where nobody wants them.
 	Journal func(node int) engine.Journal
 
@@ -33,17 +36,18 @@ const (
 
 // scheduler places jobs on shared GPUs and lets each node's engine decide.
 type scheduler struct {
-	policy  *policy.Policy
-	options Options
-	w       *sim.World
-	queue   *sim.Backfill
-	floor   *floor
-	nodes   []*instance
-	wakes   *sim.MaxTree // by node, when it wants to be asked, negative
-	touched []int        // nodes on which something happened at this moment
-	busy    []int        // GPUs with work, by node
-	seats   [][]seat     // of each task, by node
-	due     []float64    // when each task is expected to end
+	policy   *policy.Policy
+	options  Options
+	w        *sim.World
+	queue    *sim.Backfill
+	floor    *floor
+	nodes    []*instance
+	wakes    *sim.MaxTree // by node, when it wants to be asked, negative
+	touched  []int        // nodes on which something happened at this moment
+	busy     []int        // GPUs with work, by node
+	seats    [][]seat     // of each task, by node
+	numbered bool         // the jobs are called as in the trace
+	due      []float64    // when each task is expected to end
 
 	profile []int32 // of each task
 	speeds  map[[2]int32][2]float64
@@ -63,7 +67,10 @@ func New(p *policy.Policy, o Options) sim.Scheduler {
 
 func (s *scheduler) Start(w *sim.World) {
 	s.w, s.queue = w, sim.NewBackfill(w, s)
+	s.numbered = true
 	for i := range w.Tasks {
+		_, _, ok := numbers(w.Tasks[i].Job.ID)
+		s.numbered = s.numbered && ok
 		s.options.largest = max(s.options.largest, w.Tasks[i].Job.Memory)
 	}
 	s.profile = w.Profiles()
@@ -146,7 +153,7 @@ func (s *scheduler) Takes(t *sim.Task) float64 {
 }
 
 // taskOf is the task that a tenant is a part of.
-func (s *scheduler) taskOf(t *model.Tenant) *sim.Task { return &s.w.Tasks[t.Reg.JobID-1] }
+func (s *scheduler) taskOf(t *model.Tenant) *sim.Task { return &s.w.Tasks[t.Reg.Proc.PID-firstPID] }
 
 // pair is the speeds of two tasks beside each other over those alone.
 func (s *scheduler) pair(a, b *sim.Task) (float64, float64) {

@@ -1,0 +1,146 @@
+// Command evaluation replays the public traces under every shipped policy and
+// every baseline, and writes what came of it as RESULTS.md and results.json.
+// The same data and options give the same bytes.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/helper/sim"
+	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
+	"github.com/gimbal-hpc/gimbal/helper/sim/node"
+	"github.com/gimbal-hpc/gimbal/helper/sim/study"
+	"github.com/gimbal-hpc/gimbal/policies"
+)
+
+// options are what the command line asks for.
+type options struct {
+	data, out string
+	jobs      int
+	turns     int
+	shards    int
+	only      string
+	policies  []string
+}
+
+func main() {
+	var o options
+	f := pflag.NewFlagSet("evaluate", pflag.ContinueOnError)
+	f.StringVar(&o.data, "data", "../shared/data", "`FOLDER` of the traces and tables")
+	f.StringVar(&o.out, "out", "contrib/evaluation", "`FOLDER` that the results are written to")
+	f.IntVar(&o.jobs, "jobs", 200, "take the first `N` jobs of the long traces; 0: all")
+	f.IntVar(&o.turns, "turns", 10, "least number of turns that a job gets before it ends")
+	f.IntVar(&o.shards, "shards", node.DefaultSlots, "tenants that Slurm lets share a GPU, at most 4")
+	f.StringVar(&o.only, "only", "", "only the scenarios whose name begins with `TEXT`")
+	f.StringSliceVar(&o.policies, "policy", nil, "only these policies `A,B,…`")
+	switch err := f.Parse(os.Args[1:]); {
+	case errors.Is(err, pflag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "evaluate: %v\n", err)
+		os.Exit(2)
+	}
+	if err := o.run(os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "evaluate: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// finding is the figures of one scenario under all policies.
+type finding struct {
+	scenario
+	Jobs     int     `json:"jobs"`
+	Policies []entry `json:"policies"`
+}
+
+// entry is the figures under one policy.
+type entry struct {
+	Policy string `json:"policy"`
+	Kind   string `json:"kind"` // ours, packing, cluster
+	sim.Summary
+}
+
+func (o *options) run(progress io.Writer) error {
+	compared, kinds, err := o.compared()
+	if err != nil {
+		return err
+	}
+	var all []finding
+	for _, s := range scenarios() {
+		if !strings.HasPrefix(s.Name, o.only) {
+			continue
+		}
+		jobs, config, err := s.load(o.data, o.jobs)
+		if err != nil {
+			return fmt.Errorf("loading %s: %w", s.Name, err)
+		}
+		fmt.Fprintf(progress, "%s: %d jobs\n", s.Name, len(jobs))
+		results, err := study.Run(jobs, compared, config, nil)
+		if err != nil {
+			return fmt.Errorf("replaying %s: %w", s.Name, err)
+		}
+		found := finding{scenario: s, Jobs: len(jobs)}
+		for _, r := range results {
+			found.Policies = append(found.Policies, entry{r.Policy, kinds[r.Policy], r.Summary})
+		}
+		all = append(all, found)
+	}
+	return o.write(all)
+}
+
+// compared is every policy, and of what kind each is.
+func (o *options) compared() ([]study.Policy, map[string]string, error) {
+	var all []study.Policy
+	kinds := make(map[string]string)
+	for _, name := range baseline.Names() {
+		kinds[name] = "cluster"
+		if slices.Contains(packing, name) {
+			kinds[name] = "packing"
+		}
+		all = append(all, study.Policy{Name: name, New: func() sim.Scheduler {
+			s, _ := baseline.New(name) // it is there
+			return s
+		}})
+	}
+	for name, text := range policies.Shipped() {
+		p, err := policy.Parse(name+".toml", text)
+		if err != nil {
+			return nil, nil, err
+		}
+		kinds[name] = "ours"
+		n := node.Options{Slots: o.shards, GPUMemory: gpuMemory, Turns: o.turns, Remaining: true}
+		all = append(all, study.Policy{Name: name, New: func() sim.Scheduler { return node.New(p, n) }})
+	}
+	slices.SortStableFunc(all, func(a, b study.Policy) int {
+		return strings.Compare(kinds[a.Name]+a.Name, kinds[b.Name]+b.Name)
+	})
+	if len(o.policies) > 0 {
+		all = slices.DeleteFunc(all, func(p study.Policy) bool { return !slices.Contains(o.policies, p.Name) })
+	}
+	return all, kinds, nil
+}
+
+// write writes both files.
+func (o *options) write(all []finding) error {
+	var text, data bytes.Buffer
+	o.report(&text, all)
+	e := json.NewEncoder(&data)
+	e.SetIndent("", " ")
+	if err := e.Encode(all); err != nil {
+		return fmt.Errorf("encoding the results: %w", err)
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(o.out, "RESULTS.md"), text.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(o.out, "results.json"), data.Bytes(), 0o644))
+}
