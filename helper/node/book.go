@@ -36,6 +36,12 @@ type entry struct {
 
 	op   sync.Mutex // one operation on the processes at a time
 	grip grip       // what is stopped by us; under op
+	// Under op too: what is in host RAM, or may be; how many swaps failed in a
+	// row; when to try again to bring it back, and since when that has failed.
+	moved      *Moved
+	unmoved    int
+	rescue     time.Duration
+	stuckSince time.Duration
 
 	mu   sync.Mutex
 	want stopKind // how it is wanted stopped, "" to run: later workers join
@@ -119,10 +125,25 @@ func (b *book) join(r model.Registration, g *model.Grant, at time.Time) (e *entr
 
 // same is the tenant that a task would join, nil if there is none.
 func (b *book) same(r model.Registration) *entry {
-	if e := b.byKey[keyOf(r)]; e != nil && e.reg.Restart == r.Restart && e.reg.UID == r.UID {
+	if e := b.byKey[keyOf(r)]; e != nil && e.sameRun(r) && e.reg.UID == r.UID {
 		return e
 	}
 	return nil
+}
+
+// sameRun tells whether a task belongs to the run of the job that the entry
+// stands for. The batch step's Slurm 22.05 does not tell how often a job was
+// requeued; but a run has one batch script.
+func (e *entry) sameRun(r model.Registration) bool {
+	if e.reg.Restart != r.Restart {
+		return false
+	}
+	for _, have := range e.roots {
+		if r.StepID == model.StepBatch && have.step == model.StepBatch && have.ID != proc.ID(r.Proc) {
+			return false
+		}
+	}
+	return true
 }
 
 // joined ends what join began.
