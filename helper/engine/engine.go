@@ -40,6 +40,19 @@ type Decider interface {
 // an actuator that hangs.
 const OpTimeout = 30 * time.Second
 
+// LongTimeout is OpTimeout for what takes its time: memory that moves, and a
+// tenant that is being ended kindly.
+const LongTimeout = 11 * time.Minute
+
+// timeout is how long an operation may take that has put a tenant into a state.
+func timeout(s model.State) time.Duration {
+	switch s {
+	case model.Swapping, model.Restoring, model.Evicting:
+		return LongTimeout
+	}
+	return OpTimeout
+}
+
 // Engine holds one node. It is not safe for concurrent use.
 type Engine struct {
 	Node    *model.Node
@@ -49,7 +62,16 @@ type Engine struct {
 	decider Decider
 	wall    func() time.Time
 	lastID  uint64
+	owed    map[model.TenantID]debt
 	report  func(error)
+}
+
+// debt is a stop that was given up and is to be undone: it is asked for until
+// that is seen.
+type debt struct {
+	action uint64        // that undoes it
+	at     time.Duration // when it is asked for again
+	tries  int
 }
 
 // Parts are what an engine is made of.
@@ -69,7 +91,8 @@ func New(node *model.Node, p Parts) *Engine {
 		p.Report = func(error) {}
 	}
 	return &Engine{Node: node, source: p.Source, act: p.Actuator, journal: p.Journal,
-		decider: p.Decider, wall: p.Wall, lastID: p.FirstID, report: p.Report}
+		decider: p.Decider, wall: p.Wall, lastID: p.FirstID, report: p.Report,
+		owed: map[model.TenantID]debt{}}
 }
 
 // Step does one turn: take in what is new, decide, write down, act. It returns
@@ -82,7 +105,7 @@ func (e *Engine) Step(now time.Duration) (next time.Duration) {
 	for _, ev := range s.Events {
 		e.take(ev, now)
 	}
-	next = e.expire(now)
+	next = earlier(e.expire(now), e.payDebts(now))
 	actions, at := e.decider.Decide(e.Node, now)
 	for _, a := range actions {
 		if err := e.start(a, now); err != nil {
@@ -102,9 +125,11 @@ func earlier(a, b time.Duration) time.Duration {
 
 // take applies one event and writes it down with what became of the tenant.
 func (e *Engine) take(ev model.Event, now time.Duration) {
-	if e.late(ev) {
+	if e.late(ev, now) {
 		return
 	}
+	e.settleDebt(ev, now)
+	ev = e.overdue(ev)
 	t, err := e.Node.Apply(ev, now)
 	if err != nil {
 		e.report(fmt.Errorf("apply event %s: %w", ev.Kind, err))
@@ -116,8 +141,9 @@ func (e *Engine) take(ev model.Event, now time.Duration) {
 
 // late tells whether the event is the success of a stop that was given up
 // before it came. What was stopped is then continued at once: nothing may
-// stay stopped that counts as running.
-func (e *Engine) late(ev model.Event) bool {
+// stay stopped that counts as running. A stop that was begun since governs
+// what becomes of the tenant, and is not to be undone by this.
+func (e *Engine) late(ev model.Event, now time.Duration) bool {
 	if ev.Kind != model.EvDone || !stops(ev.Do) {
 		return false
 	}
@@ -125,14 +151,76 @@ func (e *Engine) late(ev model.Event) bool {
 	if t == nil || t.Action == ev.Action || !t.State.Computes() {
 		return false
 	}
-	e.undo(t)
+	if !stopping(t.State) {
+		e.undo(t, now)
+	}
 	return true
 }
 
-func (e *Engine) undo(t *model.Tenant) {
+// overdue makes the success of a resume that was given up before it came what
+// it is by then: somebody continued what counts as stopped. Outcomes come in
+// the order in which the operations had their effect.
+func (e *Engine) overdue(ev model.Event) model.Event {
+	if ev.Kind != model.EvDone || ev.Do != model.PrimResume && ev.Do != model.PrimRestore {
+		return ev
+	}
+	t := e.Node.Tenant(ev.Tenant)
+	if t == nil || t.Action == ev.Action || !t.State.Stopped() {
+		return ev
+	}
+	ev.Kind, ev.Text = model.EvContinued, "resumed, after that had been given up"
+	return ev
+}
+
+// stopping tells whether a stop is under way.
+func stopping(s model.State) bool {
+	return s == model.Holding || s == model.Pausing || s == model.Swapping
+}
+
+// undo continues a tenant that counts as running.
+func (e *Engine) undo(t *model.Tenant, now time.Duration) {
 	e.lastID++
+	e.owed[t.ID] = debt{action: e.lastID, at: now + OpTimeout, tries: e.owed[t.ID].tries + 1}
 	e.act.Do(model.Action{ID: e.lastID, Do: model.PrimResume, Tenant: t.ID,
 		Why: model.Reason{Code: "rollback", Text: "the stop was given up"}}, t)
+}
+
+// settleDebt takes in how an undoing ended.
+func (e *Engine) settleDebt(ev model.Event, now time.Duration) {
+	d, ok := e.owed[ev.Tenant]
+	switch {
+	case !ok:
+	case ev.Kind == model.EvEnded || ev.Kind == model.EvContinued:
+		delete(e.owed, ev.Tenant)
+	case ev.Action != d.action:
+	case ev.Kind == model.EvFailed:
+		d.at = now + min(time.Second<<min(d.tries-1, 6), time.Minute)
+		e.owed[ev.Tenant] = d
+	default:
+		delete(e.owed, ev.Tenant)
+	}
+}
+
+// payDebts asks again for what has not been undone, and says when to look
+// again. A tenant that was stopped anew meanwhile is owed nothing.
+func (e *Engine) payDebts(now time.Duration) (next time.Duration) {
+	if len(e.owed) == 0 {
+		return 0
+	}
+	for _, t := range e.Node.Tenants {
+		d, ok := e.owed[t.ID]
+		switch {
+		case !ok:
+			continue
+		case !t.State.Computes() || stopping(t.State):
+			delete(e.owed, t.ID)
+			continue
+		case now >= d.at:
+			e.undo(t, now)
+		}
+		next = earlier(next, e.owed[t.ID].at)
+	}
+	return next
 }
 
 // expire fails what has had no outcome for too long, and says when to look
@@ -142,16 +230,16 @@ func (e *Engine) expire(now time.Duration) (next time.Duration) {
 		if !t.State.Transient() || t.Action == 0 {
 			continue
 		}
-		due := t.Since + OpTimeout
+		due := t.Since + timeout(t.State)
 		if now < due {
 			next = earlier(next, due)
 			continue
 		}
-		stop := t.State == model.Holding || t.State == model.Pausing || t.State == model.Swapping
+		stop := stopping(t.State)
 		e.take(model.Event{Kind: model.EvFailed, At: now, Tenant: t.ID, Action: t.Action,
-			Text: fmt.Sprintf("%s: no outcome within %s", t.State, OpTimeout)}, now)
+			Text: fmt.Sprintf("%s: no outcome within %s", t.State, timeout(t.State))}, now)
 		if stop {
-			e.undo(t)
+			e.undo(t, now)
 		}
 	}
 	return next

@@ -188,3 +188,64 @@ func TestLoopStepsOnWakeAndAsk(t *testing.T) {
 		t.Error("a loop that has ended answered")
 	}
 }
+
+func TestAnUndoingThatFailsIsTriedAgain(t *testing.T) {
+	w, e, tn := running(t)
+	w.order(model.PrimPause)
+	e.Step(sec)
+	now := sec + OpTimeout
+	e.Step(now)
+	for range 3 {
+		undo := w.done[len(w.done)-1]
+		if undo.Do != model.PrimResume || tn.State != model.Running {
+			t.Fatalf("did %v while it is %s", undo, tn.State)
+		}
+		w.news(model.Event{Kind: model.EvFailed, Do: model.PrimResume, Tenant: "1@1", Action: undo.ID})
+		next := e.Step(now)
+		if next <= now || next > now+time.Minute {
+			t.Fatalf("asks to be called at %s, it is %s", next, now)
+		}
+		did := len(w.done)
+		now = next
+		if e.Step(now); len(w.done) != did+1 {
+			t.Fatalf("did %v, want one more resume", w.done[did:])
+		}
+	}
+	w.news(model.Event{Kind: model.EvDone, Do: model.PrimResume, Tenant: "1@1", Action: w.done[len(w.done)-1].ID})
+	if next := e.Step(now); next != 0 {
+		t.Errorf("asks to be called at %s although nothing is owed", next)
+	}
+}
+
+func TestALateStopDoesNotUndoTheNextOne(t *testing.T) {
+	w, e, tn := running(t)
+	w.order(model.PrimPause)
+	e.Step(sec)
+	first := tn.Action
+	e.Step(sec + OpTimeout)
+	w.order(model.PrimPause)
+	e.Step(sec + OpTimeout + 2*sec)
+	did := len(w.done)
+	w.news(model.Event{Kind: model.EvDone, Do: model.PrimPause, Tenant: "1@1", Action: first})
+	e.Step(sec + OpTimeout + 3*sec)
+	if len(w.done) != did || tn.State != model.Pausing {
+		t.Errorf("did %v while it is %s", w.done[did:], tn.State)
+	}
+}
+
+func TestALateResumeIsSeen(t *testing.T) {
+	w, e, tn := running(t)
+	tn.State = model.Paused
+	w.order(model.PrimResume)
+	e.Step(sec)
+	resume := tn.Action
+	e.Step(sec + OpTimeout)
+	if tn.State != model.Paused {
+		t.Fatalf("it is %s", tn.State)
+	}
+	w.news(model.Event{Kind: model.EvDone, Do: model.PrimResume, Tenant: "1@1", Action: resume})
+	e.Step(2*sec + OpTimeout)
+	if tn.State != model.Running {
+		t.Errorf("it runs, but counts as %s", tn.State)
+	}
+}

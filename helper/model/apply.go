@@ -140,6 +140,12 @@ func (n *Node) adopt(ev Event, now time.Duration) (*Tenant, error) {
 	t := ev.Adopt
 	t.Action, t.Retry, t.Failures = ev.Action, 0, 0
 	t.accounted = now
+	if t.State == Running { // the journal may not have seen how it came to run
+		t.Admitted = true
+		if !t.HasRun {
+			t.HasRun, t.FirstRan = true, now
+		}
+	}
 	if t.Use == nil {
 		t.Use = map[string]Usage{}
 	}

@@ -214,3 +214,27 @@ func TestSwappedClaimsNothing(t *testing.T) {
 		t.Error("it left its GPU, and that was not seen")
 	}
 }
+
+// TestWhateverRunsIsAdmitted: a hold that failed, and a tenant that was adopted
+// as running although the journal had not seen it run.
+func TestWhateverRunsIsAdmitted(t *testing.T) {
+	n := testNode()
+	a := register(t, n, "1@1", 10, Known(6*GiB), "", 0)
+	for _, trig := range []Trigger{DoHold, OpFailed} {
+		if err := n.Fire(a, trig, Reason{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantBytes(t, "free beside one whose hold failed", n.Free(gpu0), 10*GiB)
+	b := &Tenant{ID: "2@1", State: Running, GPUs: []string{gpu0}, Terms: Terms{Memory: Known(4 * GiB)}}
+	apply(t, n, Event{Kind: EvAdopted, Tenant: b.ID, Adopt: b}, sec)
+	wantBytes(t, "free beside an adopted one too", n.Free(gpu0), 6*GiB)
+	if !b.HasRun || b.FirstRan != sec {
+		t.Errorf("has run: %t, first at %s", b.HasRun, b.FirstRan)
+	}
+	c := &Tenant{ID: "3@1", State: Held, GPUs: []string{gpu0}, Terms: Terms{Memory: Known(4 * GiB)}}
+	apply(t, n, Event{Kind: EvAdopted, Tenant: c.ID, Adopt: c}, sec)
+	if c.Admitted || c.HasRun {
+		t.Error("a held one is admitted by being adopted")
+	}
+}

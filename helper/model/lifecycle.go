@@ -130,7 +130,7 @@ var transitions = map[State]map[Trigger]State{
 	Running:   {DoPause: Pausing, DoSwap: Swapping, DoEvict: Evicting, Ended: Gone},
 	Pausing:   {OpDone: Paused, OpFailed: Running, Ended: Gone},
 	Paused:    {DoResume: Resuming, DoSwap: Swapping, DoEvict: Evicting, Continued: Running, Ended: Gone},
-	Resuming:  {OpDone: Running, OpFailed: Paused, Ended: Gone},
+	Resuming:  {OpDone: Running, OpFailed: Paused, Continued: Running, Ended: Gone},
 	Swapping:  {OpDone: Swapped, OpFailed: Running, Ended: Gone},
 	Swapped:   {DoRestore: Restoring, DoEvict: Evicting, Continued: Running, Ended: Gone},
 	Restoring: {OpDone: Running, OpFailed: Swapped, Ended: Gone},

@@ -16,7 +16,7 @@ held       .       .       .       resuming .        .         evicting .       
 running    .       .       pausing .        swapping .         evicting .       .       .         gone
 pausing    .       .       .       .        .        .         .        paused  running .         gone
 paused     .       .       .       resuming swapping .         evicting .       .       running   gone
-resuming   .       .       .       .        .        .         .        running paused  .         gone
+resuming   .       .       .       .        .        .         .        running paused  running   gone
 swapping   .       .       .       .        .        .         .        swapped running .         gone
 swapped    .       .       .       .        .        restoring evicting .       .       running   gone
 restoring  .       .       .       .        .        .         .        running swapped .         gone

@@ -193,7 +193,7 @@ func (n *Node) Fire(t *Tenant, trig Trigger, why Reason, now time.Duration) erro
 	if !ok {
 		return fmt.Errorf("tenant %s: %s while %s is not in the lifecycle", t.ID, trig, t.State)
 	}
-	if trig == DoRun || trig == DoResume || trig == DoRestore {
+	if to == Running || trig == DoResume || trig == DoRestore {
 		n.admit(t)
 	}
 	n.enter(t, to, why, now)

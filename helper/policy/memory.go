@@ -123,9 +123,15 @@ func (d *Decider) room(v *view, g *gpuView) (room model.Bytes, known bool) {
 	return free, true
 }
 
-// alone tells whether no other job's claim stands on the GPU.
+// alone tells whether no other claim stands on the GPU but that of the job that
+// the tenant is a step of.
 func (d *Decider) alone(v *view, g *gpuView) bool {
 	d.free(g)
+	for _, o := range g.pack {
+		if o != v && v.parent != nil && o.parent == v.parent && o.holds() {
+			return false
+		}
+	}
 	return g.holders == 0 || g.holders == 1 && v.parent != nil && v.parent.holds()
 }
 
