@@ -28,6 +28,7 @@ type Config struct {
 	Memory Memory  `toml:"memory"`
 	Bounds []Bound `toml:"bound"`
 	Guard  Guard   `toml:"guard"`
+	Swap   Swap    `toml:"swap"`
 	Slurm  Slurm   `toml:"slurm"`
 	Access Access  `toml:"access"`
 	Log    Log     `toml:"log"`
@@ -110,6 +111,14 @@ type Guard struct {
 	Held    time.Duration `toml:"held" restart:"yes"`  // how long held tenants wait for a new daemon
 }
 
+// Swap says how GPU memory is moved to host RAM, for the policies that do so.
+type Swap struct {
+	Enabled bool        `toml:"enabled" restart:"yes"` // where the driver can
+	Library string      `toml:"library" restart:"yes"` // CUDA's, a name or a path
+	Command string      `toml:"command" restart:"yes"` // cuda-checkpoint, where the library cannot; "": none
+	Margin  model.Bytes `toml:"margin" restart:"yes"`  // host RAM that has to be left beside what is moved
+}
+
 // Slurm says how Slurm's own commands are called.
 type Slurm struct {
 	Bin     string        `toml:"bin" restart:"yes"`  // folder of scontrol and scancel; "": PATH
@@ -156,6 +165,7 @@ func Default() *Config {
 		Guard: Guard{
 			Enabled: true, Check: 200 * time.Millisecond, Stall: 5 * time.Second, Held: 30 * time.Second,
 		},
+		Swap:   Swap{Enabled: true, Library: "libcuda.so.1", Command: "cuda-checkpoint", Margin: model.GiB},
 		Slurm:  Slurm{Timeout: 10 * time.Second},
 		Access: Access{Private: PrivateSlurm, Operators: []string{}},
 		Log:    Log{Level: "info", Format: "text"},

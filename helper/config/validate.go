@@ -50,6 +50,9 @@ func (c *Config) checkPaths(dec *decoder) {
 	if c.Sample.NVML == "" {
 		dec.fail("sample.nvml", "sample.nvml must name the driver's library")
 	}
+	if c.Swap.Library == "" {
+		dec.fail("swap.library", "swap.library must name CUDA's library; write swap.enabled = false to swap nothing")
+	}
 	if len(c.Socket.Path) > 107 {
 		dec.fail("socket.path", "socket.path: %d characters are more than a unix socket's path may have (107)", len(c.Socket.Path))
 	}

@@ -30,7 +30,7 @@ func TestReplyKeepsTheError(t *testing.T) {
 func TestServeEndsAtABrokenLine(t *testing.T) {
 	for _, line := range []string{"garbage", `{"id":1,"op":"lock","pid":1}`, strings.Repeat("x", maxLine+1)} {
 		var out bytes.Buffer
-		if err := Serve(strings.NewReader(line+"\n"), &out, "libgimbal-is-not-there.so"); err == nil {
+		if err := Serve(strings.NewReader(line+"\n"), &out, "libgimbal-is-not-there.so", 0); err == nil {
 			t.Errorf("%.40q was taken", line)
 		}
 	}

@@ -23,7 +23,7 @@ const helperVar = "GIMBAL_TEST_CHECKPOINT_HELPER"
 
 func TestMain(m *testing.M) {
 	if lib := os.Getenv(helperVar); lib != "" {
-		if err := Serve(os.Stdin, os.Stdout, lib); err != nil {
+		if err := Serve(os.Stdin, os.Stdout, lib, 0); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

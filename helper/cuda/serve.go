@@ -25,10 +25,11 @@ const orphanLimit = 30 * time.Second
 // call has a thread of its own, so one that hangs does not delay the others.
 //
 // When in ends, the daemon has died. Serve then unlocks every process that was
-// locked through it, and restores it first where its memory is in host RAM, the
-// GPU has room and it is not stopped: for 30 seconds at most. A client never
-// ends a helper in this way; it kills it.
-func Serve(in io.Reader, out io.Writer, lib string) error {
+// locked through it. Where a process's memory is in host RAM, the GPU has room
+// and it is not stopped, it is restored first, but only after wait: a new daemon
+// knows better what the room is for. It ends 30 seconds after that at the
+// latest. A client never ends a helper in this way; it kills it.
+func Serve(in io.Reader, out io.Writer, lib string, wait time.Duration) error {
 	s := &server{
 		load:   sync.OnceValues(func() (*library, error) { return load(lib) }),
 		slots:  make(chan struct{}, maxCalls),
@@ -36,7 +37,7 @@ func Serve(in io.Reader, out io.Writer, lib string) error {
 		locked: processes{},
 	}
 	err := s.read(in)
-	s.release(orphanLimit)
+	s.release(wait, wait+orphanLimit)
 	return err
 }
 
@@ -132,8 +133,9 @@ func (s *server) note(p model.ProcID, locked bool) {
 }
 
 // release waits for the calls under way and then brings every process that is
-// not running on the GPU back to it, all within the limit.
-func (s *server) release(limit time.Duration) {
+// not running on the GPU back to it, those in host RAM after wait, all within
+// the limit.
+func (s *server) release(wait, limit time.Duration) {
 	expired := time.After(limit)
 	for range maxCalls {
 		select {
@@ -148,7 +150,7 @@ func (s *server) release(limit time.Duration) {
 	}
 	var all sync.WaitGroup
 	for p := range s.locked {
-		all.Go(func() { l.free(p, limit) })
+		all.Go(func() { l.free(p, wait, limit) })
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
@@ -159,8 +161,9 @@ func (s *server) release(limit time.Duration) {
 }
 
 // free brings a process to the state Running, as soon as that is possible.
-func (l *library) free(p model.ProcID, limit time.Duration) {
+func (l *library) free(p model.ProcID, wait, limit time.Duration) {
 	const rest = 100 * time.Millisecond
+	begin := time.Now()
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(rest) {
 		letter, err := look(p)
 		if err != nil {
@@ -170,7 +173,7 @@ func (l *library) free(p model.ProcID, limit time.Duration) {
 		switch {
 		case err == nil && (state == Running || state == Failed):
 			return
-		case err == nil && state == Checkpointed && letter != 'T':
+		case err == nil && state == Checkpointed && letter != 'T' && time.Since(begin) >= wait:
 			// Without room it is tried again.
 			if l.restore(p.PID) == nil && l.unlock(p.PID) == nil {
 				return

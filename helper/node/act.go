@@ -25,17 +25,22 @@ func (n *Node) Do(a model.Action, t *model.Tenant) {
 	if e == nil {
 		return
 	}
+	terms := t.Terms // the tenant itself may only be read until this returns
 	switch a.Do {
 	case model.PrimHold:
 		n.begin(e, a, func() error { return n.hold(e) })
 	case model.PrimPause:
 		n.begin(e, a, func() error { return n.pause(e, kindPause) })
 	case model.PrimResume:
-		n.begin(e, a, func() error { return n.resume(e) })
+		n.begin(e, a, func() error { return n.letRun(e, terms) })
+	case model.PrimSwap:
+		n.begin(e, a, func() error { return n.swap(e, a, terms) })
+	case model.PrimRestore:
+		n.begin(e, a, func() error { return n.letRun(e, terms) })
 	case model.PrimNotify:
 		n.notify(e, a)
 	case model.PrimEvict:
-		n.evict(e, a, t.Terms)
+		n.evict(e, a, terms)
 	case model.PrimRun, model.PrimWarn:
 		n.logf("job %s: %s: %s", t.Name(), a.Do, a.Why.Text)
 	default:
@@ -57,6 +62,8 @@ func (n *Node) begin(e *entry, a model.Action, op func() error) {
 		ev := model.Event{Kind: model.EvDone, Tenant: e.id, Action: a.ID, Do: a.Do, Took: n.Clock() - begin}
 		if err != nil {
 			ev.Kind, ev.Text = model.EvFailed, err.Error()
+			var f swapError
+			ev.Lasting = errors.As(err, &f) && f.lasting
 		}
 		n.push(ev)
 	}()
@@ -257,7 +264,7 @@ func (n *Node) evict(e *entry, a model.Action, terms model.Terms) {
 
 func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 	e.op.Lock()
-	err := n.resume(e)
+	err := n.resume(e) // what is in host RAM stays there: the room is others'
 	e.op.Unlock()
 	if err != nil {
 		return fmt.Errorf("evict: continue it first: %w", err)

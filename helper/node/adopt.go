@@ -10,10 +10,12 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
-// Adopt takes over a tenant that an earlier daemon knew. held is what
-// of it is still held; whatever else was stopped of it has been
-// continued. One that has no process left ends at once.
-func (n *Node) Adopt(t *model.Tenant, held *Stop) {
+// Adopt takes over a tenant that an earlier daemon knew. held is what of it is
+// still held; whatever else was stopped of it has been continued. moved is what
+// of it may be in host RAM: a process of which that is not known is brought
+// back, one that is there waits until there is room. One that has no process
+// left ends at once.
+func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 	now := n.Clock()
 	e := &entry{id: t.ID, key: keyFromID(t), reg: t.Reg, stepds: map[uint32]proc.ID{}}
 	e.grant = model.Grant{Terms: t.Terms, GPUs: t.GPUs, Exempt: t.Exempt, Whole: t.Whole, Parent: t.Parent}
@@ -39,12 +41,27 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop) {
 			e.grip.procs = append(e.grip.procs, proc.ID(p))
 		}
 	}
+	if moved != nil {
+		state, e.moved = model.Restoring, moved
+		if moved.InHost {
+			state = model.Swapped
+		}
+	}
+	t.Admitted = state != model.Swapped && (t.Admitted || state != model.Held)
 	if t.State != state {
 		t.State, t.Since = state, now
 		t.Reason = model.Reason{Code: "adopted", Text: "taken over by a new daemon"}
 	}
 	n.book.put(e)
-	n.push(model.Event{Kind: model.EvAdopted, Tenant: t.ID, Adopt: t})
+	ev := model.Event{Kind: model.EvAdopted, Tenant: t.ID, Adopt: t}
+	back := state == model.Restoring
+	if back {
+		ev.Action = model.AdoptedAction
+	}
+	n.push(ev)
+	if back {
+		n.begin(e, model.Action{ID: model.AdoptedAction, Do: model.PrimRestore}, func() error { return n.back(e, true) })
+	}
 	n.settle(e)
 }
 
@@ -62,15 +79,21 @@ func keyFromID(t *model.Tenant) key {
 	return key{t.Reg.JobID, uint32(s)}
 }
 
-// ReleaseAll continues everything that is stopped, at the end of the daemon.
-// It returns how many tenants were.
-func (n *Node) ReleaseAll() (int, error) {
+// ReleaseAll continues everything that is stopped, at the end of the daemon, and
+// restores first what is in host RAM where room says that there is room. It
+// returns how many tenants were stopped.
+func (n *Node) ReleaseAll(room func(model.TenantID) bool) (int, error) {
 	var errs []error
 	count := 0
 	for _, e := range n.book.all(nil) {
 		e.op.Lock()
-		if !e.grip.empty() {
+		if !e.grip.empty() || e.moved != nil {
 			count++
+			if e.moved != nil && room(e.id) {
+				if err := n.restore(e, true); err != nil {
+					n.logf("tenant %s: %v", e.id, err)
+				}
+			}
 			if err := n.resume(e); err != nil && !errors.Is(err, errForeign) {
 				errs = append(errs, fmt.Errorf("tenant %s: %w", e.id, err))
 			}

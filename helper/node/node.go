@@ -49,6 +49,8 @@ type Parts struct {
 	Host        proc.Host
 	GPUs        GPUs
 	Stops       Stops
+	Mover       Mover // nil: nothing is swapped
+	Moves       Moves // nil: nothing is swapped
 	Slurm       Slurm // nil: evictions only send signals
 	Grant       func(model.Registration) model.Terms
 	Policy      func(gpu string) string // name of a GPU's policy
@@ -72,10 +74,12 @@ type Node struct {
 	ops     sync.WaitGroup
 	begun   time.Duration
 
-	mu     sync.Mutex
-	events []model.Event
-	look   model.Sample
-	strays []model.Stray
+	mu       sync.Mutex
+	events   []model.Event
+	look     model.Sample
+	strays   []model.Stray
+	moving   model.Bytes   // on its way to host RAM
+	lastMove time.Duration // when something was last swapped
 
 	// Of the looking goroutine alone.
 	scan     []proc.Process

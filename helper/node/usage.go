@@ -185,6 +185,12 @@ func (n *Node) settle(e *entry) {
 		if err := n.Stops.Drop(e.id); err != nil {
 			n.logf("tenant %s ended, but stays among what is stopped: %v", e.id, err)
 		}
+		if e.moved = nil; n.Moves == nil {
+			return
+		}
+		if err := n.Moves.Drop(e.id); err != nil {
+			n.logf("tenant %s ended, but stays among what is swapped: %v", e.id, err)
+		}
 	}()
 }
 

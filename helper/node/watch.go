@@ -20,14 +20,23 @@ func (n *Node) watch() {
 }
 
 func (n *Node) watchOne(e *entry) {
+	n.tryRescue(e)
 	if e.grip.empty() {
 		return
 	}
 	if n.continued(e.grip) {
+		if e.moved != nil {
+			n.loosen(e, "SIGCONT")
+			return
+		}
 		n.letGo(e)
 		return
 	}
 	if sig := n.waiting(e); sig != 0 && e.say(func(s *saying) bool { return changed(&s.signal, sig.String()) }) {
+		if e.moved != nil {
+			n.loosen(e, sig.String())
+			return
+		}
 		n.push(model.Event{Kind: model.EvSignalled, Tenant: e.id, Text: sig.String()})
 	}
 }

@@ -42,6 +42,8 @@ type daemon struct {
 
 	server  *wire.Server
 	stops   *stops
+	swaps   *checkpoints                   // nil: nothing is swapped
+	left    map[model.TenantID]*node.Moved // in host RAM, of no tenant that is known yet
 	journal *journal.Journal
 	slurm   *slurmCommands
 	sampler *gpu.Sampler
@@ -90,6 +92,7 @@ func (d *daemon) open(ctx context.Context) error {
 		return err
 	}
 	held := d.releasePaused()
+	d.takeMoved(ctx)
 	d.guard.start(ctx)
 	replayed, err := journal.Replay(d.cfg.Node.StateDir, "")
 	if err != nil {
@@ -112,7 +115,7 @@ func (d *daemon) open(ctx context.Context) error {
 }
 
 func (d *daemon) makeNode() {
-	d.node = node.New(node.Parts{
+	parts := node.Parts{
 		Host:        proc.Host{ProcRoot: d.cfg.Sample.Proc, CgroupRoot: d.cfg.Sample.Cgroup},
 		GPUs:        d.sampler,
 		Stops:       d.stops,
@@ -128,7 +131,12 @@ func (d *daemon) makeNode() {
 		Every:       d.cfg.Sample.Interval,
 		Stale:       d.cfg.Sample.Stale,
 		Log:         func(format string, args ...any) { d.log.info("node", fmt.Sprintf(format, args...)) },
-	})
+	}
+	if d.swaps != nil {
+		parts.Moves = d.swaps.moves
+		parts.Mover = d.swaps.mover(d.cfg, func() model.Bytes { m, _ := d.node.Moving(); return m })
+	}
+	d.node = node.New(parts)
 }
 
 // awaitDriver waits for the driver's first report, for a short while: jobs
@@ -152,6 +160,8 @@ func (d *daemon) run(ctx context.Context) error {
 	parts.Go(func() { d.loop.Run(inner) })
 	parts.Go(func() { d.reloadOnHangup(inner) })
 	parts.Go(func() { d.watchPending(inner) })
+	parts.Go(func() { d.watchSwap(inner) })
+	parts.Go(d.restoreStrays)
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(ctx, d.handle) }()
 	d.log.info("daemon", fmt.Sprintf("gimbald %s manages node %s", version, d.name))
@@ -171,7 +181,7 @@ func (d *daemon) run(ctx context.Context) error {
 
 // releaseHeld continues everything at the daemon's own end.
 func (d *daemon) releaseHeld() error {
-	n, err := d.node.ReleaseAll()
+	n, err := d.node.ReleaseAll(d.takesBack)
 	if n > 0 {
 		d.log.info("daemon", fmt.Sprintf("leaving: %d tenants continued", n))
 	}
@@ -194,6 +204,9 @@ func (d *daemon) close() error {
 	}
 	if d.stops != nil {
 		errs = append(errs, d.stops.close())
+	}
+	if d.swaps != nil {
+		errs = append(errs, d.swaps.close())
 	}
 	if d.journal != nil {
 		errs = append(errs, d.journal.Close())
@@ -231,8 +244,9 @@ func (d *daemon) release(id model.TenantID, s journal.Stopped) {
 // adopt takes over the tenants that an earlier daemon knew and that live on.
 func (d *daemon) adopt(r journal.Replayed, held map[model.TenantID]*node.Stop) {
 	for _, l := range r.Live {
-		d.node.Adopt(l.Tenant, held[l.Tenant.ID])
+		d.node.Adopt(l.Tenant, held[l.Tenant.ID], d.left[l.Tenant.ID])
 		delete(held, l.Tenant.ID)
+		delete(d.left, l.Tenant.ID)
 	}
 	for id, s := range held { // nobody knows of it any more
 		d.release(id, journal.Stopped{Procs: s.IDs, Cgroups: s.Cgroups})

@@ -186,7 +186,12 @@ func continueStopped(h proc.Host, s journal.Stopped) (int, error) {
 	return len(done.Continued) + len(thawed.Thawed), errors.Join(append(errs, err)...)
 }
 
-// releaseAll continues whatever an earlier daemon left stopped.
+// restoreWait is how long --release waits for room for what is in host RAM.
+const restoreWait = 10 * time.Second
+
+// releaseAll continues whatever an earlier daemon left stopped. By hand it also
+// brings back what was left in host RAM, which the guard cannot; from a service
+// that leaves it to the next daemon, or to the helper that waits for one.
 func releaseAll(configPath string, stdout io.Writer) error {
 	c, _, err := config.Load(configPath)
 	if err != nil {
@@ -210,7 +215,14 @@ func releaseAll(configPath string, stdout io.Writer) error {
 		}
 	}
 	fmt.Fprintf(stdout, "%d processes of %d tenants continued\n", n, len(t.Tenants))
-	return errors.Join(errs...)
+	if _, service := os.LookupEnv("SERVICE_RESULT"); service {
+		return errors.Join(errs...)
+	}
+	moved, err := releaseMoved(c, restoreWait)
+	if moved > 0 {
+		fmt.Fprintf(stdout, "the GPU memory of %d tenants restored\n", moved)
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // restarts tells whether systemd is about to start the daemon again.

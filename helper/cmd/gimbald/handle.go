@@ -163,6 +163,9 @@ func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
 				v.Terms.Notes = append(slices.Clone(v.Terms.Notes),
 					fmt.Sprintf("asked for policy %s; not all of its mates did, so %s rules", asked, v.PolicyNow))
 			}
+			if v.NoSwap != "" {
+				v.Terms.Notes = append(slices.Clone(v.Terms.Notes), "its GPU memory is not moved to host RAM: "+v.NoSwap)
+			}
 			s.Tenants = append(s.Tenants, v)
 		}
 	})

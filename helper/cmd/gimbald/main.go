@@ -28,8 +28,10 @@ type options struct {
 	check   bool
 	release bool
 	guard   bool
+	helper  bool
 	version bool
 	watch   guardOptions
+	calls   helperOptions
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -49,6 +51,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case o.guard:
 		return report(stderr, runGuard(o.watch, os.Stdin, stderr))
+	case o.helper:
+		return report(stderr, runHelper(o.calls, os.Stdin, stdout))
 	case o.check:
 		return report(stderr, check(o.config, stdout, stderr))
 	case o.release:
@@ -78,7 +82,11 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs.StringVar(&o.watch.stopSet, "guard-set", "", "the guard's `FILE` of what is stopped")
 	fs.DurationVar(&o.watch.stall, "guard-stall", 0, "without a beat for this long the daemon counts as hung")
 	fs.DurationVar(&o.watch.held, "guard-held", 0, "how long held tenants wait for a new daemon")
-	for _, name := range []string{"guard", "guard-set", "guard-stall", "guard-held"} {
+	fs.BoolVar(&o.helper, "checkpoint-helper", false, "make the driver's checkpoint calls that are asked for on standard input")
+	fs.StringVar(&o.calls.library, "checkpoint-library", "", "`FILE` of CUDA's library")
+	fs.StringVar(&o.calls.moves, "checkpoint-moves", "", "`FOLDER` of what is swapped")
+	fs.DurationVar(&o.calls.wait, "checkpoint-wait", 0, "how long what is swapped waits for a new daemon")
+	for _, name := range []string{"guard", "guard-set", "guard-stall", "guard-held", "checkpoint-helper", "checkpoint-library", "checkpoint-moves", "checkpoint-wait"} {
 		if err := fs.MarkHidden(name); err != nil {
 			return o, err
 		}
