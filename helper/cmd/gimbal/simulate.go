@@ -23,15 +23,17 @@ import (
 
 // simulation is what the command line of gimbal simulate asks for.
 type simulation struct {
-	trace, interference, cost, csv string
-	policies                       []string
-	nodes, perNode                 int
-	seed                           uint64
-	json                           bool
-	choice                         speed.Choice
-	gpuMemory                      string
-	shards                         int
-	compared                       []study.Policy
+	trace, interference, cost string
+	csv, html, journal        string
+	policies                  []string
+	nodes, perNode            int
+	seed                      uint64
+	json                      bool
+	choice                    speed.Choice
+	gpuMemory                 string
+	shards                    int
+	compared                  []study.Policy
+	journals                  *journals // nil where none are kept
 }
 
 // runSimulate replays a job history under one or more policies and prints what
@@ -77,6 +79,8 @@ func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the policies that draw lots")
 	f.BoolVar(&s.json, "json", false, "print JSON")
 	f.StringVar(&s.csv, "csv", "", "also write every job's times to `FILE`")
+	f.StringVar(&s.html, "html", "", "also draw the results as an offline page to `FILE`")
+	f.StringVar(&s.journal, "journal", "", "also write what each node did to `FOLDER`, for gimbal explain and timeline; of the policies of the node")
 	return f
 }
 
@@ -119,6 +123,9 @@ func (s *simulation) check(rest []string) error {
 	if _, err := parseMiB(s.gpuMemory); err != nil {
 		return fmt.Errorf("--gpu-memory: %w", err)
 	}
+	if s.journal != "" {
+		s.journals = &journals{dir: s.journal, nodes: s.nodes}
+	}
 	return s.choosePolicies()
 }
 
@@ -128,6 +135,7 @@ func (s *simulation) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	notes(stderr, tr.Notes)
+	said := tr.Notes
 	if err := tr.CheckFits(s.nodes, s.perNode); err != nil {
 		return err
 	}
@@ -135,21 +143,45 @@ func (s *simulation) run(stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	progress := newProgress(stderr)
-	results, err := study.Run(tr.Jobs, s.compared, config, progress.callback())
-	progress.clear()
+	results, err := s.replay(tr.Jobs, config, stderr)
 	if err != nil {
 		return err
 	}
-	if s.csv != "" {
-		if err := writeJobs(s.csv, results); err != nil {
-			return err
-		}
+	if err := s.writeFiles(results, said); err != nil {
+		return err
 	}
 	if s.json {
 		return study.WriteJSON(stdout, results)
 	}
 	return study.WriteTable(stdout, results)
+}
+
+// replay runs the policies, and shows how far they are.
+func (s *simulation) replay(jobs []sim.Job, config sim.Config, stderr io.Writer) ([]study.Result, error) {
+	if err := s.journals.prepare(); err != nil {
+		return nil, err
+	}
+	progress := newProgress(stderr)
+	results, err := study.Run(jobs, s.compared, config, progress.callback())
+	progress.clear()
+	err = errors.Join(err, s.journals.close())
+	if err == nil {
+		notes(stderr, s.journals.said(jobs))
+	}
+	return results, err
+}
+
+// writeFiles writes what was asked for beside the table.
+func (s *simulation) writeFiles(results []study.Result, said []string) error {
+	if s.csv != "" {
+		if err := writeJobs(s.csv, results); err != nil {
+			return err
+		}
+	}
+	if s.html != "" {
+		return s.writePage(results, said)
+	}
+	return nil
 }
 
 // readTrace reads the job history, from standard input where it is "-".
@@ -162,7 +194,7 @@ func (s *simulation) readTrace() (*trace.Trace, error) {
 
 // config is what the policies run on.
 func (s *simulation) config(tr *trace.Trace, stderr io.Writer) (sim.Config, error) {
-	c := sim.Config{Nodes: s.nodes, GPUsPerNode: s.perNode, Seed: s.seed}
+	c := sim.Config{Nodes: s.nodes, GPUsPerNode: s.perNode, Seed: s.seed, History: s.html != ""}
 	var err error
 	if c.Cost, err = cost.Open(s.cost); err != nil {
 		return c, err

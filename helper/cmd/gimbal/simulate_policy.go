@@ -50,6 +50,7 @@ func (s *simulation) choosePolicies() error {
 // its file.
 func (s *simulation) findPolicy(name string) (study.Policy, error) {
 	if slices.Contains(baseline.Names(), name) {
+		s.journals.without(name)
 		return study.Policy{Name: name, New: func() sim.Scheduler {
 			made, _ := baseline.New(name) // it is there
 			return made
@@ -75,6 +76,6 @@ func (s *simulation) findPolicy(name string) (study.Policy, error) {
 	if err != nil {
 		return study.Policy{}, err
 	}
-	o := node.Options{Slots: s.shards, GPUMemory: memory}
+	o := node.Options{Slots: s.shards, GPUMemory: memory, Journal: s.journals.of(p.Name)}
 	return study.Policy{Name: p.Name, New: func() sim.Scheduler { return node.New(p, o) }}, nil
 }

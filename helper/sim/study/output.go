@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/gimbal-hpc/gimbal/helper/sim"
@@ -19,13 +20,26 @@ func WriteJSON(w io.Writer, results []Result) error {
 	return e.Encode(results)
 }
 
+// Columns is the heads of the columns of [Result.Row].
+func Columns() []string {
+	return []string{"policy", "jobs", "mean JCT", "median JCT", "p99 JCT", "makespan", "worst fairness", "deadlines met", "GPUs busy"}
+}
+
+// Row is the result in words, a column each.
+func (r Result) Row() []string {
+	return []string{r.Policy, strconv.Itoa(r.Jobs), Span(r.AvgJCT), Span(r.MedianJCT), Span(r.P99JCT), Span(r.Makespan),
+		fmt.Sprintf("%.2f", r.MaxFTF), deadlines(r.Summary), fmt.Sprintf("%.1f %%", 100*r.GPUBusy)}
+}
+
 // WriteTable writes the results as a table to read.
 func WriteTable(w io.Writer, results []Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tjobs\tmean JCT\tmedian JCT\tp99 JCT\tmakespan\tworst fairness\tdeadlines met\tGPUs busy\t")
+	rows := [][]string{Columns()}
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%.2f\t%s\t%.1f %%\t\n", r.Policy, r.Jobs,
-			span(r.AvgJCT), span(r.MedianJCT), span(r.P99JCT), span(r.Makespan), r.MaxFTF, deadlines(r.Summary), 100*r.GPUBusy)
+		rows = append(rows, r.Row())
+	}
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
 	}
 	return t.Flush()
 }
@@ -37,8 +51,8 @@ func deadlines(s sim.Summary) string {
 	return fmt.Sprintf("%d of %d", *s.DeadlinesMet, s.Deadlines)
 }
 
-// span is a time in seconds to read, in its two largest units.
-func span(seconds float64) string {
+// Span is a time in seconds to read, in its two largest units.
+func Span(seconds float64) string {
 	switch s := int64(math.Round(seconds)); {
 	case seconds < 60:
 		return fmt.Sprintf("%.1fs", seconds)

@@ -137,7 +137,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 
 func TestSpan(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "0.0s", 59.94: "59.9s", 60: "1m00s", 3599.6: "1h00m", 90061: "1d01h"} {
-		if got := span(seconds); got != want {
+		if got := Span(seconds); got != want {
 			t.Errorf("%v s reads %q, want %q", seconds, got, want)
 		}
 	}
