@@ -1,0 +1,163 @@
+package contrib
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
+)
+
+// system is this machine's, with a layer above it that takes all changes: what
+// dpkg does there is gone with the test.
+type system struct {
+	t   *testing.T
+	dir string // its root
+}
+
+// newSystem mounts it.
+func newSystem(t *testing.T) system {
+	t.Helper()
+	base, err := os.MkdirTemp("", "gimbal-root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := system{t, filepath.Join(base, "root")}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	for _, name := range []string{"root", "changes", "work"} {
+		if err := os.Mkdir(filepath.Join(base, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	layers := fmt.Sprintf("lowerdir=/,upperdir=%s/changes,workdir=%s/work", base, base)
+	if out, err := exec.Command("mount", "-t", "overlay", "overlay", "-o", layers, s.dir).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: no overlay can be mounted: %s", out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", s.dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %s", out)
+		}
+	})
+	return s
+}
+
+// dpkg runs dpkg in the system; the control scripts run below its root.
+func (s system) dpkg(args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command("dpkg", append([]string{"--root=" + s.dir, "--force-not-root"}, args...)...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("dpkg %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+func (s system) has(path string) bool {
+	_, err := os.Stat(filepath.Join(s.dir, path))
+	return err == nil
+}
+
+// stream runs srun again and again, and keeps what failed.
+type stream struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	mu     sync.Mutex
+	ran    int
+	failed []string
+}
+
+// newStream starts two loops of srun that use none of our options.
+func newStream(c *slurmtest.Cluster) *stream {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stream{cancel: cancel}
+	for range 2 {
+		s.done.Go(func() {
+			for ctx.Err() == nil {
+				r := c.Run("srun", "true")
+				s.mu.Lock()
+				s.ran++
+				if r.Exit != 0 {
+					s.failed = append(s.failed, r.String())
+				}
+				s.mu.Unlock()
+			}
+		})
+	}
+	return s
+}
+
+func (s *stream) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ran
+}
+
+// SP-02: while the plugin is installed, upgraded and removed, again and again,
+// no srun fails, and afterwards Slurm has the option or knows nothing of us.
+func TestUpgradeUnderLoad(t *testing.T) {
+	if os.Getenv("GIMBAL_LONG") == "" {
+		t.Skip("SKIPPED: takes minutes: set GIMBAL_LONG=1")
+	}
+	slurmtest.Need(t)
+	needPackaging(t)
+	source := copySource(t)
+	old := buildPackages(t, source, "1.2.3").pick(t, "gimbal-slurm-plugin-*_1.2.3-1_*.deb")
+	next := buildPackages(t, source, "1.2.4").pick(t, "gimbal-slurm-plugin-*_1.2.4-1_*.deb")
+	name := strings.TrimSpace(output(t, "dpkg-deb", "-f", old, "Package"))
+	sys := newSystem(t)
+	multiarch := strings.TrimSpace(output(t, "gcc", "-print-multiarch"))
+	plugins := "/usr/lib/" + multiarch + "/slurm-wlm"
+	const line = "/etc/slurm/plugstack.conf.d/gimbal.conf"
+
+	// Slurm runs outside and loads its plugins from the system.
+	c := slurmtest.Start(t, slurmtest.Options{
+		GPUs: -1, Plugstack: "include " + sys.dir + "/etc/slurm/plugstack.conf.d/*.conf",
+		ConfExtra: []string{"PluginDir=" + sys.dir + plugins},
+	})
+	load := newStream(c)
+	t.Cleanup(func() { load.cancel(); load.done.Wait() })
+	// Each state is seen by a few srun.
+	settle := func(what string, installed bool) {
+		t.Helper()
+		start := load.count()
+		waitFor(t, "srun after "+what, func() bool { return load.count() >= start+6 })
+		if sys.has(line) != installed || sys.has(plugins+"/gimbal.so") != installed {
+			t.Errorf("after %s: line %v, library %v", what, sys.has(line), sys.has(plugins+"/gimbal.so"))
+		}
+		r := c.Run("srun", "--gimbal-pack=off", "true")
+		if (r.Exit == 0) != installed {
+			t.Errorf("after %s: srun with the option: %s", what, r)
+		}
+		// Quiet: it may have to wait for the others, and says so.
+		if plain := c.Run("srun", "-Q", "true"); plain.Exit != 0 || plain.Stderr != "" {
+			t.Errorf("after %s: %s", what, plain)
+		}
+	}
+	for round := range 2 {
+		sys.dpkg("-i", old)
+		settle("the installation", true)
+		site := filepath.Join(sys.dir, line)
+		if err := os.WriteFile(site, []byte("optional gimbal.so timeout=2s\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sys.dpkg("-i", next)
+		settle("the upgrade", true)
+		if text, err := os.ReadFile(site); err != nil || !strings.Contains(string(text), "timeout=2s") {
+			t.Errorf("the site's line is %q, %v", text, err)
+		}
+		sys.dpkg([]string{"-r", "-P"}[round], name)
+		settle("the removal", false)
+	}
+	load.cancel()
+	load.done.Wait()
+	if len(load.failed) > 0 || load.ran < 50 {
+		t.Errorf("%d srun, %d failed: %q", load.ran, len(load.failed), load.failed)
+	}
+	t.Logf("%d srun, none failed", load.ran)
+}
