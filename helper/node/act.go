@@ -57,8 +57,8 @@ func (n *Node) begin(e *entry, a model.Action, op func() error) {
 	go func() {
 		defer n.ops.Done()
 		e.op.Lock()
+		defer e.op.Unlock() // after the push: outcomes come in the order of their effects
 		err := op()
-		e.op.Unlock()
 		ev := model.Event{Kind: model.EvDone, Tenant: e.id, Action: a.ID, Do: a.Do, Took: n.Clock() - begin}
 		if err != nil {
 			ev.Kind, ev.Text = model.EvFailed, err.Error()
@@ -72,7 +72,7 @@ func (n *Node) begin(e *entry, a model.Action, op func() error) {
 // hold waits for each task's exec, then stops it: stopped before, it could
 // not be cancelled by Slurm under proctrack/linuxproc.
 func (n *Node) hold(e *entry) error {
-	ctx, cancel := context.WithTimeout(context.Background(), execLimit)
+	ctx, cancel := context.WithTimeout(n.life, execLimit)
 	defer cancel()
 	for {
 		roots, _ := n.book.snapshot(e)
@@ -100,24 +100,27 @@ func (n *Node) pause(e *entry, kind stopKind) error {
 		stop.Cgroups = append(stop.Cgroups, FreezerText(f))
 	}
 	if err := n.Stops.Put(stop); err != nil {
-		return fmt.Errorf("%s not done, since it could not be written down: %w", kind, err)
+		err = fmt.Errorf("%s not done, since it could not be written down: %w", kind, err)
+		if !e.grip.empty() { // all of it runs, or none
+			err = errors.Join(err, n.giveUp(e, e.grip))
+		}
+		return err
 	}
 	e.setWant(kind)
 	g, err := n.take(e, target)
+	g = g.and(e.grip)
 	if err == nil {
 		err = n.confirm(e, target, &g, stop)
 	}
 	if err != nil {
-		e.setWant("")
-		e.grip = grip{}
-		return errors.Join(err, n.Stops.Drop(e.id))
+		return errors.Join(err, n.giveUp(e, g))
 	}
 	e.grip = g
 	return nil
 }
 
 // confirm writes down what was found only while stopping, and makes sure that
-// no guard has taken over in the meantime; else all of it is continued.
+// no guard has taken over in the meantime; else all of it is to be continued.
 func (n *Node) confirm(e *entry, target proc.Target, g *grip, stop Stop) error {
 	g.listen = n.listeners(target)
 	e.say(func(s *saying) bool { *s = saying{}; return true })
@@ -129,11 +132,10 @@ func (n *Node) confirm(e *entry, target proc.Target, g *grip, stop Stop) error {
 	} else {
 		err = n.Stops.Check()
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("undone: %w", err)
 	}
-	_, err2 := n.free(*g)
-	return errors.Join(fmt.Errorf("undone: %w", err), err2)
+	return nil
 }
 
 // running lists the processes of a target that are not stopped already.
@@ -212,7 +214,7 @@ func (n *Node) joinStop(e *entry, id proc.ID) {
 	n.ops.Add(1)
 	go func() {
 		defer n.ops.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), execLimit)
+		ctx, cancel := context.WithTimeout(n.life, execLimit)
 		defer cancel()
 		if err := n.Tracker.WaitExec(ctx, id); err != nil {
 			return
@@ -271,7 +273,11 @@ func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 	}
 	if terms.Signal != 0 {
 		n.notify(e, model.Action{Signal: terms.Signal})
-		time.Sleep(min(max(terms.Ahead, n.EvictGrace), maxGrace))
+		select {
+		case <-time.After(min(max(terms.Ahead, n.EvictGrace), maxGrace)):
+		case <-n.life.Done():
+			return errors.New("evict: given up, since the daemon leaves")
+		}
 	}
 	if n.Slurm == nil {
 		return errors.New("evict: there is no Slurm to ask")

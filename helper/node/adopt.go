@@ -40,6 +40,9 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 		for _, p := range held.IDs {
 			e.grip.procs = append(e.grip.procs, proc.ID(p))
 		}
+		for _, l := range n.listeners(n.target(e)) { // a signal may have come while there was no daemon
+			e.grip.listen = append(e.grip.listen, listener{id: l.id})
+		}
 	}
 	if moved != nil {
 		state, e.moved = model.Restoring, moved
@@ -60,7 +63,7 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 	}
 	n.push(ev)
 	if back {
-		n.begin(e, model.Action{ID: model.AdoptedAction, Do: model.PrimRestore}, func() error { return n.back(e, true) })
+		n.begin(e, model.Action{ID: model.AdoptedAction, Do: model.PrimRestore}, func() error { return n.short(e, n.back(e, true)) })
 	}
 	n.settle(e)
 }

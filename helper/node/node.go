@@ -72,6 +72,8 @@ type Node struct {
 	book    *book
 	wake    chan struct{}
 	ops     sync.WaitGroup
+	life    context.Context // of what waits for a job; it ends with Run
+	end     context.CancelFunc
 	begun   time.Duration
 
 	mu       sync.Mutex
@@ -92,12 +94,16 @@ type Node struct {
 // it is no longer needed.
 func New(p Parts) *Node {
 	n := &Node{Parts: p, book: newBook(), wake: make(chan struct{}, 1), owner: map[int]*entry{}, begun: p.Clock()}
+	n.life, n.end = context.WithCancel(context.Background())
 	n.Tracker = proc.NewTracker(p.Host, n.onTracker)
 	return n
 }
 
 // Close ends the node's watch over processes.
-func (n *Node) Close() { n.Tracker.Close() }
+func (n *Node) Close() {
+	n.end()
+	n.Tracker.Close()
+}
 
 // Wake is signalled when Sample has something new.
 func (n *Node) Wake() <-chan struct{} { return n.wake }
@@ -146,6 +152,7 @@ func (n *Node) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			n.end()
 			n.ops.Wait()
 			return
 		case <-look.C:

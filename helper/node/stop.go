@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -80,8 +81,8 @@ func (n *Node) freezers(e *entry, t proc.Target) []proc.Freezer {
 	return dirs
 }
 
-// free continues what a grip holds, but for what somebody else wants stopped:
-// that stays in the grip that it returns.
+// free continues what a grip holds. What somebody else wants stopped, and what
+// could not be continued, stays in the grip that it returns.
 func (n *Node) free(g grip) (grip, error) {
 	var left grip
 	thawed, err := n.Host.Thaw(g.frozen)
@@ -93,7 +94,43 @@ func (n *Node) free(g grip) (grip, error) {
 		left.procs = append(left.procs, f.ID)
 	}
 	left.foreign = !left.empty()
+	if err != nil {
+		left.frozen = without(g.frozen, thawed.Thawed, thawed.Running, thawed.Gone)
+	}
+	if err2 != nil {
+		left.procs = without(g.procs, resumed.Continued, resumed.Running, resumed.Gone)
+	}
 	return left, errors.Join(err, err2)
+}
+
+// without lists those of all that are in none of the others.
+func without[T comparable](all []T, others ...[]T) []T {
+	var out []T
+	for _, x := range all {
+		if !slices.ContainsFunc(others, func(o []T) bool { return slices.Contains(o, x) }) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// and is a grip that holds what both do.
+func (g grip) and(o grip) grip {
+	g.procs = append(g.procs, without(o.procs, g.procs)...)
+	g.frozen = append(g.frozen, without(o.frozen, g.frozen)...)
+	return g
+}
+
+// giveUp continues all of a tenant that could not be stopped as a whole, and
+// what of it was stopped before. What is left in its grip is tried again.
+func (n *Node) giveUp(e *entry, g grip) error {
+	left, err := n.free(g)
+	e.grip = left
+	e.setWant("")
+	if !left.empty() {
+		return err
+	}
+	return errors.Join(err, n.Stops.Drop(e.id))
 }
 
 // listeners picks the processes through which a signal may reach the tenant:

@@ -24,7 +24,7 @@ func (n *Node) watchOne(e *entry) {
 	if e.grip.empty() {
 		return
 	}
-	if n.continued(e.grip) {
+	if e.wants() == "" && !e.grip.foreign || n.continued(e.grip) {
 		if e.moved != nil {
 			n.loosen(e, "SIGCONT")
 			return
@@ -41,10 +41,15 @@ func (n *Node) watchOne(e *entry) {
 	}
 }
 
-// continued tells whether something that we stopped runs.
+// continued tells whether something that we stopped runs. A process for which
+// our SIGSTOP still waits does not: it sleeps until its vfork child, which is
+// stopped, goes on; a SIGCONT would have taken the stop away.
 func (n *Node) continued(g grip) bool {
 	for _, id := range g.procs {
-		if n.Host.Look(id) == proc.ConditionRunning {
+		if n.Host.Look(id) != proc.ConditionRunning {
+			continue
+		}
+		if waits, err := n.Host.Pending(id); err == nil && !waits.Has(unix.SIGSTOP) {
 			return true
 		}
 	}
