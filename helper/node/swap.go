@@ -183,11 +183,17 @@ func (n *Node) letRun(e *entry, terms model.Terms) error {
 	if failureOf(err).Next == cuda.NextEvict {
 		n.evict(e, model.Action{Do: model.PrimEvict, Tenant: e.id, Why: gaveUp(err)}, terms)
 	}
-	if f := failureOf(err); f.Err != nil {
-		n.logf("tenant %s: %v", e.id, err)
-		return f.Err
+	return n.short(e, err)
+}
+
+// short logs a failure in full and returns it in the words of the driver.
+func (n *Node) short(e *entry, err error) error {
+	f := failureOf(err)
+	if f.Err == nil {
+		return err
 	}
-	return err
+	n.logf("tenant %s: %v", e.id, err)
+	return f.Err
 }
 
 // back restores a tenant, trying for a while unless there is no room.
