@@ -70,6 +70,13 @@ func (m *fakeMoves) Drop(id model.TenantID) error {
 	return nil
 }
 
+func (m *fakeMoves) get(id model.TenantID) (Moved, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.all[id]
+	return v, ok
+}
+
 type noStops struct{}
 
 func (noStops) Put(Stop) error            { return nil }
@@ -111,10 +118,10 @@ func newRig(t *testing.T) *rig {
 		StopTimeout: 5 * time.Second, Every: time.Second, Stale: time.Minute,
 	})
 	t.Cleanup(func() {
+		r.n.Close()
+		r.n.ops.Wait()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		r.n.ops.Wait()
-		r.n.Close()
 	})
 	id, err := r.n.Host.Identify(cmd.Process.Pid)
 	if err != nil {
@@ -154,7 +161,7 @@ func (r *rig) want(ev model.Event, kind model.EventKind, stopped, moved bool) {
 	if r.stopped() != stopped {
 		r.t.Errorf("after %s %s its process is stopped: %t", ev.Do, ev.Kind, r.stopped())
 	}
-	if _, ok := r.moves.all[r.e.id]; ok != moved {
+	if _, ok := r.moves.get(r.e.id); ok != moved {
 		r.t.Errorf("after %s %s it is written down as swapped: %t", ev.Do, ev.Kind, ok)
 	}
 }
@@ -167,7 +174,7 @@ func TestSwapAndRestore(t *testing.T) {
 	r := newRig(t)
 	r.want(r.do(model.PrimSwap), model.EvDone, true, true)
 	want := Moved{Tenant: r.e.id, Proc: model.ProcID(r.id), Memory: 4 * model.GiB}
-	if got := r.moves.all[r.e.id]; got != want {
+	if got, _ := r.moves.get(r.e.id); got != want {
 		t.Errorf("written down: %+v, want %+v", got, want)
 	}
 	if p := r.mover.asked[0].Procs; len(p) != 1 || p[0].ID != model.ProcID(r.id) {
@@ -262,7 +269,7 @@ func TestReleaseOfSwapped(t *testing.T) {
 		if n != 1 || err != nil {
 			t.Errorf("released %d: %v", n, err)
 		}
-		if _, moved := r.moves.all[r.e.id]; r.stopped() || moved == room {
+		if _, moved := r.moves.get(r.e.id); r.stopped() || moved == room {
 			t.Errorf("room %t: stopped %t, written down as swapped %t", room, r.stopped(), moved)
 		}
 	}
