@@ -139,7 +139,7 @@ func (d *Decider) guardActs(g *Guard, v *view, e *episode) {
 func (d *Decider) possible(do model.Primitive, v *view) bool {
 	switch do {
 	case model.PrimSwap:
-		return d.opts.Swap && d.movable(v)
+		return d.opts.Swap && (d.movable(v) || d.movableSoon(v))
 	case model.PrimPause, model.PrimEvict:
 		return v.t.Exempt == ""
 	case model.PrimNotify:
@@ -152,6 +152,9 @@ func (d *Decider) possible(do model.Primitive, v *view) bool {
 func (d *Decider) guardMoves(g *Guard, v *view, do model.Primitive) {
 	trigger, _ := do.Trigger()
 	_, allowed := model.Next(v.t.State, trigger)
+	if do == model.PrimSwap && !d.movable(v) {
+		return
+	}
 	if v.taken || !allowed || v.t.Retry > d.now || v.t.Settle > d.now || v.t.Suspended != "" {
 		return
 	}

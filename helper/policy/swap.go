@@ -6,13 +6,20 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
-// movable tells whether a tenant's memory can be moved to host RAM at all, as
-// far as is known: one process on the GPU, no step apart, no partitioned GPU.
+// movable tells whether a tenant's memory can be moved to host RAM, as far as is
+// known: one process on the GPU, no step apart, no partitioned GPU.
 func (d *Decider) movable(v *view) bool {
+	return v.t.OnGPU && d.mayEverMove(v)
+}
+
+// movableSoon tells the same of one that was just let go and is not on its GPU
+// yet.
+func (d *Decider) movableSoon(v *view) bool {
+	return !v.t.OnGPU && v.t.State == model.Running && d.launching(v) && d.mayEverMove(v)
+}
+
+func (d *Decider) mayEverMove(v *view) bool {
 	if v.t.Exempt != "" || v.t.NoSwap != "" || v.parent != nil || v.child {
-		return false
-	}
-	if !v.t.OnGPU && v.t.State != model.Swapped {
 		return false
 	}
 	for _, s := range v.seats {
@@ -52,6 +59,24 @@ func (d *Decider) makeRoom(v *view, g *gpuView, why verdict) (verdict, bool) {
 		return verdict{code: othersTurn, gpu: g, other: g.holder()}, false
 	}
 	return why, false
+}
+
+// spare takes the mark from those that need not be swapped out after all.
+func (d *Decider) spare(v *view) {
+	for i := len(d.order) - 1; i > v.nth; i-- {
+		o := d.order[i]
+		if o.leaveFor != v {
+			continue
+		}
+		o.leaving, o.leaveFor = false, nil
+		d.recount(o)
+		for _, s := range v.seats {
+			if ok, _ := d.fits(v, &d.gpus[s]); !ok {
+				d.leave(o, v)
+				break
+			}
+		}
+	}
 }
 
 // fitsLater tells whether a tenant would fit if all were swapped out that can

@@ -28,6 +28,7 @@ func (d *Decider) walk(v *view) {
 		return
 	}
 	if !v.admitted() {
+		d.spare(v)
 		d.admit(v)
 	}
 	if v.stand == starved && !v.m.breath {
@@ -63,11 +64,8 @@ func (d *Decider) mayRun(v *view) (verdict, bool) {
 func (d *Decider) mayStart(v *view) (verdict, bool) {
 	for _, s := range v.seats {
 		g := &d.gpus[s]
-		if g.blocked != nil && !family(g.blocked, v) {
-			return verdict{code: behind, gpu: g, other: g.blocked}, false
-		}
-		if s := g.short; s != nil && v.t.State == model.Swapped && v.stand == queued && !g.p.Share.Swap && !family(s, v) {
-			return verdict{code: behindShort, gpu: g, other: s}, false
+		if why, ok := d.queues(v, g); ok {
+			return why, false
 		}
 		if ok, why := d.fits(v, g); !ok {
 			if why, ok = d.makeRoom(v, g, why); !ok {
@@ -82,6 +80,19 @@ func (d *Decider) mayStart(v *view) (verdict, bool) {
 		}
 	}
 	return verdict{}, true
+}
+
+// queues tells whether a tenant has to leave the room on a GPU to another: to
+// one that nobody is admitted before; and one that a guard swapped out, to any
+// that stands before it in the order.
+func (d *Decider) queues(v *view, g *gpuView) (verdict, bool) {
+	if b := g.blocked; b != nil && !family(b, v) {
+		return verdict{code: behind, gpu: g, other: b}, true
+	}
+	if s := g.short; s != nil && v.t.State == model.Swapped && v.stand == queued && !g.p.Share.Swap && !family(s, v) {
+		return verdict{code: behindShort, gpu: g, other: s}, true
+	}
+	return verdict{}, false
 }
 
 // beside tells whether v may compute beside o, chosen before it: what the plan

@@ -141,7 +141,7 @@ func (e *policyWords) order() {
 
 func (e *policyWords) turns() {
 	e.title("Turns")
-	if e.p.Share.Together == 0 && e.p.Share.Pair == nil {
+	if e.p.Share.Together == 0 && e.p.Share.Pair == nil && !e.p.Share.Swap {
 		e.item("None: nobody waits for a turn, only for memory.")
 		return
 	}
