@@ -63,13 +63,16 @@ demo: ## two packed jobs on a Slurm of one node with a simulated GPU
 evaluate: deps all ## every policy and baseline on the public traces
 	scripts/evaluate
 
-install: all ## install under DESTDIR
+install: all man ## install under DESTDIR
 	install -D -m 755 $(BUILD)/gimbal $(DESTDIR)$(BINDIR)/gimbal
 	install -D -m 755 $(BUILD)/gimbald $(DESTDIR)$(SBINDIR)/gimbald
 	install -D -m 644 $(BUILD)/gimbal.so $(DESTDIR)$(PLUGDIR)/gimbal.so
 	install -D -m 644 $(BUILD)/gimbal_core.so $(DESTDIR)$(PLUGDIR)/gimbal_core.so
 	install -D -m 644 etc/gimbald.service $(DESTDIR)$(UNITDIR)/gimbald.service
 	install -d -m 755 $(DESTDIR)$(CONFDIR)/gimbal/policies.d
+	for page in $(BUILD)/man/*; do \
+		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
+	install -D -m 644 contrib/completion/gimbal.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbal
 	test -e $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml || \
 		install -D -m 644 etc/gimbald.toml $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml
 	install -D -m 644 etc/plugstack.conf.d/gimbal.conf $(DESTDIR)$(CONFDIR)/slurm/plugstack.conf.d/gimbal.conf
