@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,7 +103,10 @@ type rig struct {
 	seq   uint64
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T) *rig { return newFastRig(t, 1) }
+
+// newFastRig is a rig whose clock is so many times too fast.
+func newFastRig(t *testing.T, fast time.Duration) *rig {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
@@ -114,7 +118,7 @@ func newRig(t *testing.T) *rig {
 		GPUs: fixedGPUs{cmd.Process.Pid}, Stops: noStops{}, Mover: r.mover, Moves: r.moves,
 		Grant:   func(model.Registration) model.Terms { return model.Terms{Weight: 1} },
 		Resolve: func([]string, string, []model.GPU) ([]string, error) { return []string{"GPU-a"}, nil },
-		Clock:   func() time.Duration { return time.Since(begin) + time.Second }, Wall: time.Now,
+		Clock:   func() time.Duration { return fast*time.Since(begin) + time.Second }, Wall: time.Now,
 		StopTimeout: 5 * time.Second, Every: time.Second, Stale: time.Minute,
 	})
 	t.Cleanup(func() {
@@ -289,4 +293,67 @@ func TestContinuedWhileSwapped(t *testing.T) {
 		t.Errorf("told %+v, want one event signalled", evs)
 	}
 	r.want(r.do(model.PrimRestore), model.EvDone, false, false)
+}
+
+// stuck is a process that the driver keeps locked.
+func stuck() error {
+	return failed(cuda.StepUnlock, cuda.Locked, cuda.NextRestore, false, errors.New("device not ready"))
+}
+
+// TestRescue: a process that cannot be unlocked in time counts as running, is
+// not forgotten, and comes back as soon as the driver lets it.
+func TestRescue(t *testing.T) {
+	r := newFastRig(t, 50)
+	r.mover.swaps, r.mover.restores = []error{stuck()}, []error{stuck(), stuck(), stuck()}
+	r.want(r.do(model.PrimSwap), model.EvFailed, false, true)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r.n.watch()
+		r.n.ops.Wait()
+		if _, moved := r.moves.get(r.e.id); !moved {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("nobody tries to bring it back")
+		}
+	}
+	if len(r.mover.restores) > 0 || r.stopped() {
+		t.Errorf("%d failures are left, stopped %t", len(r.mover.restores), r.stopped())
+	}
+}
+
+// evictions are a Slurm that only counts.
+type evictions struct{ asked chan string }
+
+func (s evictions) Evict(_ context.Context, _ model.Registration, why string) error {
+	s.asked <- why
+	return nil
+}
+
+// TestGivenUp: a process that the driver has given up, or keeps for too long, is
+// evicted, with the reason.
+func TestGivenUp(t *testing.T) {
+	for name, err := range map[string]error{
+		"at once": failed(cuda.StepCheckpoint, cuda.Failed, cuda.NextEvict, false, errors.New("given up")),
+		"later":   stuck(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFastRig(t, 200)
+			slurm := evictions{make(chan string, 10)}
+			r.n.Slurm = slurm
+			r.mover.swaps = []error{err}
+			for range 1000 {
+				r.mover.restores = append(r.mover.restores, stuck())
+			}
+			r.do(model.PrimSwap)
+			for end := time.Now().Add(10 * time.Second); len(slurm.asked) == 0; time.Sleep(10 * time.Millisecond) {
+				if r.n.watch(); time.Now().After(end) {
+					t.Fatal("it is not evicted")
+				}
+			}
+			r.n.ops.Wait()
+			if why := <-slurm.asked; !strings.Contains(why, "could not be moved back") {
+				t.Errorf("the reason is %q", why)
+			}
+		})
+	}
 }
