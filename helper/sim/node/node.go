@@ -76,8 +76,9 @@ func newInstance(s *scheduler, number int) *instance {
 	return n
 }
 
-// epoch is the wall clock at the start of the trace.
-func epoch() time.Time { return time.Unix(0, 0).UTC() }
+// epoch is the wall clock at the start of the trace. It is not that of Unix: a
+// journal takes 0 for a time that is not known.
+func epoch() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // clock is a time of the simulation as the engine takes it.
 func clock(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
