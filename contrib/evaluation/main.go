@@ -5,10 +5,12 @@ package main
 
 import (
 	"bytes"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,7 +41,7 @@ func main() {
 	f := pflag.NewFlagSet("evaluate", pflag.ContinueOnError)
 	f.StringVar(&o.data, "data", "../shared/data", "`FOLDER` of the traces and tables")
 	f.StringVar(&o.out, "out", "contrib/evaluation", "`FOLDER` that the results are written to")
-	f.IntVar(&o.jobs, "jobs", 200, "take the first `N` jobs of the long traces; 0: all")
+	f.IntVar(&o.jobs, "jobs", 100, "take the first `N` jobs of the long traces; 0: all")
 	f.IntVar(&o.turns, "turns", 10, "least number of turns that a job gets before it ends")
 	f.IntVar(&o.shards, "shards", node.DefaultSlots, "tenants that Slurm lets share a GPU, at most 4")
 	f.StringVar(&o.only, "only", "", "only the scenarios whose name begins with `TEXT`")
@@ -67,7 +69,7 @@ type finding struct {
 // entry is the figures under one policy.
 type entry struct {
 	Policy string `json:"policy"`
-	Kind   string `json:"kind"` // ours, packing, cluster
+	Kind   string `json:"kind"` // ours, packing, "same placement" or cluster
 	sim.Summary
 }
 
@@ -113,14 +115,14 @@ func (o *options) compared() ([]study.Policy, map[string]string, error) {
 			return s
 		}})
 	}
-	for name, text := range policies.Shipped() {
-		p, err := policy.Parse(name+".toml", text)
-		if err != nil {
-			return nil, nil, err
-		}
-		kinds[name] = "ours"
+	local, err := o.local()
+	if err != nil {
+		return nil, nil, err
+	}
+	for p, kind := range local {
+		kinds[p.Name] = kind
 		n := node.Options{Slots: o.shards, GPUMemory: gpuMemory, Turns: o.turns, Remaining: true}
-		all = append(all, study.Policy{Name: name, New: func() sim.Scheduler { return node.New(p, n) }})
+		all = append(all, study.Policy{Name: p.Name, New: func() sim.Scheduler { return node.New(p, n) }})
 	}
 	slices.SortStableFunc(all, func(a, b study.Policy) int {
 		return strings.Compare(kinds[a.Name]+a.Name, kinds[b.Name]+b.Name)
@@ -129,6 +131,41 @@ func (o *options) compared() ([]study.Policy, map[string]string, error) {
 		all = slices.DeleteFunc(all, func(p study.Policy) bool { return !slices.Contains(o.policies, p.Name) })
 	}
 	return all, kinds, nil
+}
+
+//go:embed rules/*.toml
+var rules embed.FS
+
+// local is the policies that run on nodes, and of what kind each is: those that
+// are shipped, and the baselines' own rules of sharing.
+func (o *options) local() (map[*policy.Policy]string, error) {
+	local := make(map[*policy.Policy]string)
+	add := func(file string, text []byte, kind string) error {
+		p, err := policy.Parse(file, text)
+		if err == nil {
+			local[p] = kind
+		}
+		return err
+	}
+	for name, text := range policies.Shipped() {
+		if err := add(name+".toml", text, "ours"); err != nil {
+			return nil, err
+		}
+	}
+	files, err := fs.Glob(rules, "rules/*.toml")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		text, err := rules.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(file, text, "same placement"); err != nil {
+			return nil, err
+		}
+	}
+	return local, nil
 }
 
 // write writes both files.

@@ -85,32 +85,45 @@ ours is better.
 // summary compares the shipped policy for an objective with the best others.
 func summary(w io.Writer, o *objective, all []finding) {
 	fmt.Fprintf(w, "## %s: `%s`\n\n", o.name, o.ours)
-	fmt.Fprint(w, "| scenario | ours | best packing baseline | ratio | naive, ratio | best of ours | ratio | best that preempts for free |\n|---|---|---|---|---|---|---|---|\n")
-	product, least, wins, n := 0.0, math.Inf(1), 0, 0
+	fmt.Fprint(w, "| scenario | ours | best rule on the same placement | ratio | best packing baseline, own placement | ratio | best of ours | best that preempts for free |\n|---|---|---|---|---|---|---|---|\n")
+	same, free := newTally(), newTally()
 	for i := range all {
 		f := &all[i]
-		ours, pack, naive, top, cluster := f.named(o.ours), f.best(o, "packing"), f.named("naive"), f.best(o, "ours"), f.best(o, "cluster")
-		if ours == nil || pack == nil || naive == nil || cluster == nil {
+		ours, rule, pack, top, cluster := f.named(o.ours), f.best(o, "same placement"), f.best(o, "packing"), f.best(o, "ours"), f.best(o, "cluster")
+		if ours == nil || rule == nil || pack == nil || cluster == nil {
 			continue
 		}
-		g := o.gain(ours, pack)
-		product, least, n = product+math.Log(g), min(least, g), n+1
-		if g >= 1 {
-			wins++
-		}
-		fmt.Fprintf(w, "| %s | %s | %s (%s) | %.2f%s | %.2f | %s (%s) | %.2f | %s (%s) |\n", f.Name, value(o.of(ours)),
-			value(o.of(pack)), pack.Policy, g, mark(g), o.gain(ours, naive), value(o.of(top)), top.Policy, o.gain(top, pack), value(o.of(cluster)), cluster.Policy)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", f.Name, value(o.of(ours)),
+			o.cell(rule), same.add(o.gain(ours, rule)), o.cell(pack), free.add(o.gain(ours, pack)), o.cell(top), o.cell(cluster))
 	}
-	if n > 0 {
-		fmt.Fprintf(w, "\nGeometric mean %.2f, least %.2f; not below 1 in %d of %d.\n\n", math.Exp(product/float64(n)), least, wins, n)
-	}
+	fmt.Fprintf(w, "\nOn the same placement: %s. Against those with a placement of their own: %s.\n\n", same, free)
 }
 
-func mark(g float64) string {
-	if g < 1 {
-		return " below"
+func (o *objective) cell(e *entry) string { return fmt.Sprintf("%s (%s)", value(o.of(e)), e.Policy) }
+
+// tally adds up ratios.
+type tally struct {
+	logs, least float64
+	wins, n     int
+}
+
+func newTally() *tally { return &tally{least: math.Inf(1)} }
+
+// add takes a ratio in and returns how it is written.
+func (t *tally) add(ratio float64) string {
+	t.logs, t.least, t.n = t.logs+math.Log(ratio), min(t.least, ratio), t.n+1
+	if ratio < 1 {
+		return fmt.Sprintf("%.2f below", ratio)
 	}
-	return ""
+	t.wins++
+	return fmt.Sprintf("%.2f", ratio)
+}
+
+func (t *tally) String() string {
+	if t.n == 0 {
+		return "nothing to compare"
+	}
+	return fmt.Sprintf("geometric mean %.2f, least %.2f, not below 1 in %d of %d", math.Exp(t.logs/float64(t.n)), t.least, t.wins, t.n)
 }
 
 func value(v float64) string {
