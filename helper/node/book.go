@@ -220,12 +220,13 @@ func (b *book) endStep(e *entry, step uint32) {
 	delete(e.stepds, step)
 }
 
-// remove forgets a tenant; it returns false if that was done before, and while
-// a task is joining it.
-func (b *book) remove(e *entry) bool {
+// remove forgets a tenant that was found to have nothing left when it had so
+// many roots; it returns false if that was done before, while a task is joining
+// it, and if one has joined since.
+func (b *book) remove(e *entry, roots int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.byID[e.id] != e || e.joining > 0 {
+	if b.byID[e.id] != e || e.joining > 0 || len(e.roots) != roots {
 		return false
 	}
 	delete(b.byID, e.id)

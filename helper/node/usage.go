@@ -157,8 +157,10 @@ func (n *Node) tellDegraded(report model.GPUReport, ok bool) {
 	n.degraded = fault
 	switch {
 	case fault == "" && was != "":
+		n.logf("the driver can be read again: jobs are managed")
 		n.push(model.Event{Kind: model.EvRecovered})
 	case fault != "" && was == "":
+		n.logf("degraded, no job is stopped: %s", fault)
 		n.push(model.Event{Kind: model.EvDegraded, Text: fault})
 	}
 }
@@ -170,7 +172,7 @@ func (n *Node) settle(e *entry) {
 	if n.anyAlive(stepds) || n.anyAlive(n.Tracker.Members(rootIDs(roots)...)) {
 		return
 	}
-	if !n.book.remove(e) {
+	if !n.book.remove(e, len(roots)) {
 		return
 	}
 	for _, r := range roots {

@@ -25,13 +25,13 @@ func (t *Tracker) WaitExec(ctx context.Context, id ID) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the exec of process %s: %w", id, ctx.Err())
 		case <-execed:
-			return nil
+			execed = nil // look again: it may be a program of slurmstepd's still
 		case <-ticker.C:
 		}
 	}
 }
 
-// execSignal is closed at the root's first exec; nil when the root is not
+// execSignal is closed at the first exec of the root that is seen; nil when the root is not
 // watched.
 func (t *Tracker) execSignal(id ID) <-chan struct{} {
 	t.mu.Lock()

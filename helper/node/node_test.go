@@ -1,0 +1,446 @@
+package node_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/node"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
+)
+
+// family is a shell with a child and a grandchild, all asleep.
+const family = `sleep 1000 & echo $!; sh -c 'sleep 1000 & echo $!; wait' & wait`
+
+func TestPauseAndResumeATree(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, family)
+	all := []proc.ID{k.id, k.child(t), k.child(t)}
+	id := s.register(1, k.id)
+	s.mustDo(model.PrimPause, id)
+	wantAll(t, proc.ConditionStopped, all...)
+	written := s.stops.of(id)
+	for _, p := range all {
+		if !written[model.ProcID(p)] {
+			t.Errorf("process %s is stopped and not written down", p)
+		}
+	}
+	if len(s.stops.early) > 0 {
+		t.Errorf("stopped before they were written down: %v", s.stops.early)
+	}
+	s.mustDo(model.PrimResume, id)
+	wantAll(t, proc.ConditionRunning, all...)
+	if left := s.stops.of(id); len(left) > 0 {
+		t.Errorf("still written down: %v", left)
+	}
+}
+
+func TestHoldWaitsForTheExec(t *testing.T) {
+	s := newStage(t)
+	k := launchBy(t, stepd(t), "read go; exec sleep 1000")
+	id := s.register(1, k.id)
+	if ev := s.await(model.EvRegistered, 0); ev.Grant.Late {
+		t.Fatal("it counts as started although it is slurmstepd's")
+	}
+	hold := s.start(model.PrimHold, id)
+	for range 20 { // ten looks around: time enough for a hold that does not wait
+		if c := look(k.id); c != proc.ConditionRunning {
+			t.Fatalf("before its exec it is %s", c)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	k.goOn(t)
+	if ev := s.await(model.EvDone, 0); ev.Action != hold {
+		t.Fatalf("%+v", ev)
+	}
+	wantAll(t, proc.ConditionStopped, k.id)
+	s.mustDo(model.PrimResume, id)
+	wantAll(t, proc.ConditionRunning, k.id)
+}
+
+func TestALateTaskIsSaid(t *testing.T) {
+	s := newStage(t)
+	s.register(1, launch(t, "sleep 1000").id)
+	if ev := s.await(model.EvRegistered, 0); !ev.Grant.Late {
+		t.Error("it runs its program and does not count as late")
+	}
+}
+
+func TestANewTaskJoinsAStop(t *testing.T) {
+	s := newStage(t)
+	a := launch(t, "sleep 1000; true")
+	id := s.register(1, a.id)
+	s.mustDo(model.PrimPause, id)
+	b := launchBy(t, stepd(t), "read go; exec sleep 1000")
+	if joined := s.register(1, b.id); joined != id {
+		t.Fatalf("it joined %s", joined)
+	}
+	if c := look(b.id); c != proc.ConditionRunning {
+		t.Fatalf("before its exec the new task is %s", c)
+	}
+	b.goOn(t)
+	wantAll(t, proc.ConditionStopped, a.id, b.id)
+	eventually(t, "it to be written down", func() bool { return s.stops.of(id)[model.ProcID(b.id)] })
+	s.mustDo(model.PrimResume, id)
+	wantAll(t, proc.ConditionRunning, a.id, b.id)
+}
+
+// TestANewTaskThatCannotBeStopped: all of a tenant is stopped, or none.
+func TestANewTaskThatCannotBeStopped(t *testing.T) {
+	s := newStage(t)
+	a := launch(t, "sleep 1000; true")
+	id := s.register(1, a.id)
+	s.mustDo(model.PrimPause, id)
+	s.stops.fail(errFull, nil)
+	b := launch(t, "sleep 1000; true")
+	s.register(1, b.id)
+	if ev := s.await(model.EvContinued, 0); !strings.Contains(ev.Text, errFull.Error()) {
+		t.Errorf("said %q", ev.Text)
+	}
+	wantAll(t, proc.ConditionRunning, a.id, b.id)
+}
+
+func TestAnothersContinueIsSeen(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, family)
+	all := []proc.ID{k.id, k.child(t), k.child(t)}
+	id := s.register(1, k.id)
+	s.mustDo(model.PrimPause, id)
+	if err := unix.Kill(all[1].PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if ev := s.await(model.EvContinued, 0); ev.Tenant != id {
+		t.Errorf("%+v", ev)
+	}
+	wantAll(t, proc.ConditionRunning, all...)
+	if left := s.stops.of(id); len(left) > 0 {
+		t.Errorf("still written down: %v", left)
+	}
+}
+
+func TestAWaitingSignalIsSeenOnce(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, "trap 'exit 0' TERM; echo $$; read go")
+	k.child(t)
+	id := s.register(1, k.id)
+	s.mustDo(model.PrimPause, id)
+	if err := unix.Kill(k.id.PID, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.await(model.EvSignalled, 0)
+	s.mustDo(model.PrimResume, id)
+	s.await(model.EvEnded, 0)
+	if n := count(s.events(), model.EvSignalled); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+func count(evs []model.Event, kind model.EventKind) int {
+	n := 0
+	for _, ev := range evs {
+		if ev.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAnothersStopIsSeen(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, "sleep 1000; true")
+	s.register(1, k.id)
+	if err := unix.Kill(k.id.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if ev := s.await(model.EvSuspended, 0); ev.Text != "external" {
+		t.Errorf("said %q", ev.Text)
+	}
+	if err := unix.Kill(k.id.PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.await(model.EvUnstopped, 0)
+	if n := count(s.events(), model.EvSuspended); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+// TestResumeIsNotOverAnothersStop: what Slurm suspends while it is paused
+// stays stopped until Slurm resumes it.
+func TestResumeIsNotOverAnothersStop(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, "sh -c 'sleep 1000; true' & echo $!; wait")
+	child := k.child(t)
+	id := s.register(1, child)
+	s.mustDo(model.PrimPause, id)
+	if err := unix.Kill(child.PID, unix.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	if ev := s.do(model.PrimResume, id); ev.Kind != model.EvFailed {
+		t.Fatalf("resumed over another's stop: %+v", ev)
+	}
+	s.await(model.EvSuspended, 0)
+	if c := look(child); c == proc.ConditionRunning {
+		t.Error("it runs")
+	}
+	if err := unix.Kill(child.PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.await(model.EvContinued, 0)
+	wantAll(t, proc.ConditionRunning, child)
+}
+
+func TestNothingIsStoppedThatCannotBeWrittenDown(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, "sleep 1000; true")
+	id := s.register(1, k.id)
+	s.stops.fail(errFull, nil)
+	if ev := s.do(model.PrimPause, id); ev.Kind != model.EvFailed {
+		t.Fatalf("%+v", ev)
+	}
+	if c := look(k.id); c != proc.ConditionRunning {
+		t.Errorf("it is %s", c)
+	}
+}
+
+// TestAGuardThatWasFasterUndoesAStop: a guard that took the stop set over
+// while the stop was under way has continued what was written down by then.
+func TestAGuardThatWasFasterUndoesAStop(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, family)
+	all := []proc.ID{k.id, k.child(t), k.child(t)}
+	id := s.register(1, k.id)
+	s.stops.fail(nil, errors.New("taken over"))
+	if ev := s.do(model.PrimPause, id); ev.Kind != model.EvFailed || !strings.Contains(ev.Text, "undone") {
+		t.Fatalf("%+v", ev)
+	}
+	wantAll(t, proc.ConditionRunning, all...)
+	s.stops.fail(nil, nil)
+	s.mustDo(model.PrimPause, id)
+	wantAll(t, proc.ConditionStopped, all...)
+}
+
+// TestAResumeThatFailsForgetsNobody: what could not be continued is tried
+// again by the next resume.
+func TestAResumeThatFailsForgetsNobody(t *testing.T) {
+	kernel := &signaller{}
+	s := newStage(t, func(p *node.Parts) { p.Host.Signals = kernel })
+	k := launch(t, family)
+	all := []proc.ID{k.id, k.child(t), k.child(t)}
+	id := s.register(1, k.id)
+	s.mustDo(model.PrimPause, id)
+	kernel.set(unix.EMFILE)
+	if ev := s.do(model.PrimResume, id); ev.Kind != model.EvFailed {
+		t.Fatalf("%+v", ev)
+	}
+	wantAll(t, proc.ConditionStopped, all...)
+	if len(s.stops.of(id)) == 0 {
+		t.Error("what is stopped is not written down any more")
+	}
+	kernel.set(nil)
+	s.mustDo(model.PrimResume, id)
+	wantAll(t, proc.ConditionRunning, all...)
+}
+
+func TestTheShellOfAnInteractiveStepIsSpared(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, "sleep 1000 & echo $!; wait")
+	child := k.child(t)
+	id := s.registerAs(model.Registration{JobID: 1, Proc: model.ProcID(k.id), PTY: true})
+	s.mustDo(model.PrimPause, id)
+	wantAll(t, proc.ConditionStopped, child)
+	if c := look(k.id); c != proc.ConditionRunning {
+		t.Errorf("the shell is %s", c)
+	}
+	s.mustDo(model.PrimResume, id)
+}
+
+func TestReleaseAll(t *testing.T) {
+	s := newStage(t)
+	var all []proc.ID
+	for job := range uint32(3) {
+		k := launch(t, "sleep 1000; true")
+		all = append(all, k.id)
+		id := s.register(job+1, k.id)
+		if job < 2 {
+			s.mustDo(model.PrimPause, id)
+		}
+	}
+	n, err := s.n.ReleaseAll(func(model.TenantID) bool { return false })
+	if n != 2 || err != nil {
+		t.Errorf("%d tenants, %v", n, err)
+	}
+	wantAll(t, proc.ConditionRunning, all...)
+}
+
+func TestLeavingDoesNotWaitForAGrace(t *testing.T) {
+	s := newStage(t, func(p *node.Parts) { p.EvictGrace = 5 * time.Minute })
+	k := launch(t, "trap '' USR1; sleep 1000; true")
+	id := s.register(1, k.id)
+	s.n.Do(model.Action{ID: 7, Do: model.PrimEvict, Tenant: id}, &model.Tenant{ID: id, Terms: model.Terms{Signal: int(unix.SIGUSR1)}})
+	left := make(chan struct{})
+	go func() { s.leave(); close(left) }()
+	select {
+	case <-left:
+	case <-time.After(patience):
+		t.Error("it waits for the grace of an eviction")
+	}
+	if len(s.slurm.evicted) > 0 {
+		t.Error("the job was handed to Slurm before its grace")
+	}
+}
+
+func TestEvictHandsTheJobToSlurm(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, "sleep 1000; true")
+	id := s.register(7, k.id)
+	s.mustDo(model.PrimPause, id)
+	s.start(model.PrimEvict, id)
+	eventually(t, "the eviction", func() bool {
+		s.slurm.mu.Lock()
+		defer s.slurm.mu.Unlock()
+		return slices.Equal(s.slurm.evicted, []uint32{7})
+	})
+	wantAll(t, proc.ConditionRunning, k.id)
+}
+
+func TestDegradedIsSaidOnce(t *testing.T) {
+	s := newStage(t)
+	s.gpus.set(model.GPUReport{Fault: "driver gone"})
+	if ev := s.await(model.EvDegraded, 0); ev.Text != "driver gone" {
+		t.Errorf("said %q", ev.Text)
+	}
+	s.gpus.set(model.GPUReport{})
+	s.await(model.EvRecovered, 0)
+	s.gpus.set(model.GPUReport{Fault: "driver gone"})
+	s.await(model.EvDegraded, len(s.events()))
+	if n := count(s.events(), model.EvDegraded); n != 2 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+func TestUseIsAttributed(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, family)
+	child := k.child(t)
+	k.child(t)
+	id := s.register(1, k.id)
+	s.gpus.set(model.GPUReport{GPUs: []model.GPU{{UUID: "GPU-0", Used: model.Known(9 * model.GiB),
+		Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(6 * model.GiB)}, {PID: 1, Memory: model.Known(model.GiB)}})}}})
+	eventually(t, "the tenant's use", func() bool {
+		sample := s.n.Sample(0)
+		for _, ts := range sample.Tenants {
+			if m, _ := ts.Use["GPU-0"].Memory.Get(); ts.Tenant == id && m == 6*model.GiB {
+				f, ok := sample.Foreign["GPU-0"].Get()
+				if !ok || f != 3*model.GiB || !ts.Busy || ts.Procs != 4 {
+					t.Fatalf("foreign %s (known %t), busy %t, %d processes", f, ok, ts.Busy, ts.Procs)
+				}
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestEndsAreToldOnceAndInOrder registers tasks that end at once, many at a
+// time.
+func TestEndsAreToldOnceAndInOrder(t *testing.T) {
+	s := newStage(t)
+	const jobs, tasks = 12, 4
+	var all sync.WaitGroup
+	for job := range uint32(jobs) {
+		for range tasks {
+			k := launch(t, "read go")
+			all.Go(func() {
+				_ = s.n.Register(model.Registration{JobID: job + 1, Proc: model.ProcID(k.id), GPUs: []string{"GPU-0"}})
+				_ = k.stdin.Close()
+				s.n.StepEnd(model.StepKey{JobID: job + 1})
+			})
+		}
+	}
+	all.Wait()
+	eventually(t, "all to end", func() bool {
+		evs := s.events()
+		open := map[model.TenantID]bool{}
+		for _, ev := range evs {
+			if ev.Kind == model.EvRegistered {
+				open[ev.Tenant] = true
+			}
+		}
+		return count(evs, model.EvEnded) >= len(open) && len(open) >= jobs
+	})
+	checkOrder(t, s.events())
+	if s.n.Tracker.Stats().Roots != 0 {
+		t.Errorf("%+v are watched of none", s.n.Tracker.Stats())
+	}
+}
+
+func checkOrder(t *testing.T, evs []model.Event) {
+	t.Helper()
+	state := map[model.TenantID]string{}
+	for _, ev := range evs {
+		switch was := state[ev.Tenant]; {
+		case was == "ended":
+			t.Errorf("%s: %s after its end", ev.Tenant, ev.Kind)
+		case was == "" && ev.Kind != model.EvRegistered && ev.Kind != model.EvAdopted:
+			t.Errorf("%s: %s before its registration", ev.Tenant, ev.Kind)
+		}
+		state[ev.Tenant] = "there"
+		if ev.Kind == model.EvEnded {
+			state[ev.Tenant] = "ended"
+		}
+	}
+}
+
+func adoptable(id proc.ID, job uint32) *model.Tenant {
+	return &model.Tenant{ID: model.TenantID(fmt.Sprintf("%d@1", job)), State: model.Paused, GPUs: []string{"GPU-0"},
+		Reg: model.Registration{JobID: job, Proc: model.ProcID(id)}, Workers: []model.Worker{{Proc: model.ProcID(id)}}}
+}
+
+func TestAdopt(t *testing.T) {
+	s := newStage(t)
+	runs, gone := launch(t, "sleep 1000; true"), launch(t, "true")
+	eventually(t, "it to end", func() bool { return look(gone.id) == proc.ConditionGone })
+	s.n.Adopt(adoptable(runs.id, 1), nil, nil)
+	s.n.Adopt(adoptable(gone.id, 2), nil, nil)
+	s.await(model.EvEnded, 0)
+	evs := s.events()
+	checkOrder(t, evs)
+	for _, ev := range evs {
+		if ev.Kind == model.EvAdopted && ev.Adopt.State != model.Running {
+			t.Errorf("%s was adopted as %s", ev.Tenant, ev.Adopt.State)
+		}
+	}
+	s.mustDo(model.PrimPause, "1@1")
+	wantAll(t, proc.ConditionStopped, runs.id)
+}
+
+// TestAdoptHeld: what is held goes on being held, and hears a signal that
+// came while there was no daemon.
+func TestAdoptHeld(t *testing.T) {
+	s := newStage(t)
+	k := launch(t, "trap 'exit 0' TERM; echo $$; read go")
+	k.child(t)
+	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGTERM} {
+		if err := unix.Kill(k.id.PID, sig); err != nil {
+			t.Fatal(err)
+		}
+		wantAll(t, proc.ConditionStopped, k.id)
+	}
+	s.n.Adopt(adoptable(k.id, 1), &node.Stop{Tenant: "1@1", Held: true, IDs: []model.ProcID{model.ProcID(k.id)}}, nil)
+	if ev := s.await(model.EvAdopted, 0); ev.Adopt.State != model.Held {
+		t.Fatalf("adopted as %s", ev.Adopt.State)
+	}
+	s.await(model.EvSignalled, 0)
+	if c := look(k.id); c != proc.ConditionStopped {
+		t.Errorf("it is %s", c)
+	}
+	s.mustDo(model.PrimResume, "1@1")
+	s.await(model.EvEnded, 0)
+}
