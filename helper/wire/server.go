@@ -31,7 +31,8 @@ type Options struct {
 	Rate         int           // requests a second of one user, root excepted: 50
 	Burst        int           // requests at once of one user, root excepted: 200
 	// Refused, if set, is told of each connection or request that was turned
-	// away before it reached the Handler, from several goroutines.
+	// away before it reached the Handler, or denied by it, from several
+	// goroutines.
 	Refused func(peer Peer, reason string)
 }
 
@@ -192,7 +193,11 @@ func (s *Server) answer(ctx context.Context, peer Peer, line []byte, h Handler) 
 	defer cancel()
 	result, err := safely(ctx, peer, req, h)
 	if err != nil {
-		return errorReply(err)
+		reply := errorReply(err)
+		if reply.Error.Code == CodeDenied {
+			s.count(peer, fmt.Sprintf("%s: %s", req.Op, reply.Error.Message))
+		}
+		return reply
 	}
 	raw, err := json.Marshal(result)
 	if err != nil {
