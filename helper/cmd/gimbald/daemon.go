@@ -276,5 +276,7 @@ func (d *daemon) stepFailed(err error) {
 }
 
 func (d *daemon) refused(p wire.Peer, reason string) {
-	d.log.warn("refused", fmt.Sprintf("uid %d: %s", p.UID, reason))
+	uid := fmt.Sprintf("uid %d", p.UID)
+	const most = 200
+	d.log.warnOf("refused", uid, fmt.Sprintf("%s: %.*s", uid, most, reason))
 }

@@ -14,8 +14,9 @@ import (
 // logEvery is how often one cause is logged; what comes between is counted.
 const logEvery = time.Minute
 
-// maxCauses bounds how many causes are told apart.
-const maxCauses = 1024
+// maxCauses bounds how many causes are told apart, and so how many lines are
+// written in a minute of what may repeat for ever.
+const maxCauses = 128
 
 // logger writes to standard error, one line a cause and minute for what may
 // repeat for ever.
@@ -24,6 +25,7 @@ type logger struct {
 
 	mu     sync.Mutex
 	causes map[string]*cause
+	others int // lines of causes for which there was no room
 	now    func() time.Time
 }
 
@@ -48,8 +50,11 @@ func newLogger(w io.Writer, c config.Log) (*logger, error) {
 func (l *logger) info(part, text string) { l.out.Info().Str("part", part).Msg(text) }
 
 // warn and error log what may repeat for ever: once a minute for each text.
-func (l *logger) warn(part, text string) {
-	if n, ok := l.allow(part + "\x00" + text); ok {
+func (l *logger) warn(part, text string) { l.warnOf(part, text, text) }
+
+// warnOf is warn for a text that others word: once a minute for each cause.
+func (l *logger) warnOf(part, cause, text string) {
+	if n, ok := l.allow(part + "\x00" + cause); ok {
 		withCount(l.out.Warn().Str("part", part), n).Msg(text)
 	}
 }
@@ -79,7 +84,10 @@ func (l *logger) allow(key string) (suppressed int, ok bool) {
 	now := l.now()
 	c := l.causes[key]
 	if c == nil {
-		l.makeRoom(now)
+		if !l.makeRoom(now) {
+			l.others++
+			return 0, false
+		}
 		l.causes[key] = &cause{at: now}
 		return 0, true
 	}
@@ -91,11 +99,12 @@ func (l *logger) allow(key string) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// makeRoom forgets causes that have not come for a minute, and all of them
-// when that is not enough.
-func (l *logger) makeRoom(now time.Time) {
+// makeRoom forgets causes that have not come for a minute where there are too
+// many, and tells whether there is room for one more. What was left out before
+// is said then.
+func (l *logger) makeRoom(now time.Time) bool {
 	if len(l.causes) < maxCauses {
-		return
+		return true
 	}
 	for k, c := range l.causes {
 		if now.Sub(c.at) >= logEvery {
@@ -103,6 +112,11 @@ func (l *logger) makeRoom(now time.Time) {
 		}
 	}
 	if len(l.causes) >= maxCauses {
-		clear(l.causes)
+		return false
 	}
+	if l.others > 0 {
+		l.out.Warn().Str("part", "log").Int("suppressed", l.others).Msg("more kinds of message came than are logged in a minute")
+		l.others = 0
+	}
+	return true
 }
