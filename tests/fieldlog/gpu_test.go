@@ -1,0 +1,106 @@
+package fieldlog
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/e2e"
+)
+
+// TestWhoeverTakesMoreIsActedUpon is ME-01: a job takes more GPU memory than
+// it declared. After the grace of the policy's guard it is told by its own
+// signal and paused; its neighbour, which keeps to what it declared, is never
+// stopped.
+func TestWhoeverTakesMoreIsActedUpon(t *testing.T) {
+	s := start(t, e2e.Options{Policy: "strict", Policies: map[string]string{"strict": `
+name = "strict"
+objective = "all at once; whoever takes more than it declared is paused"
+[limits]
+min_run = "0s"
+[[guard]]
+name = "uses more memory than it declared"
+when = "tenant.over > 0"
+for = "2s"
+do = ["pause"]
+say = "{tenant} uses more GPU memory than it declared"
+`}})
+	modest := s.pack(t, "exec "+e2e.Trainer("--memory 900MiB --seconds 300"))
+	greedy := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --grow 512MiB --grow-every 2 --grow-max 3GiB --seconds 300"))
+	s.WaitTenant(modest, patience, "RUNNING")
+	s.WaitTenant(greedy, 2*patience, "PAUSED")
+	if why := s.tenant(t, greedy).Reason.Text; !strings.Contains(why, "more GPU memory than it declared") {
+		t.Errorf("the reason is %q", why)
+	}
+	v := s.tenant(t, modest)
+	if v.Word() != "RUNNING" || v.Tally.Pauses != 0 {
+		t.Errorf("the modest job is %s after %d pauses", v.Word(), v.Tally.Pauses)
+	}
+	if stopped, _ := e2e.Stopped(s.Pids(modest)); len(stopped) > 0 {
+		t.Errorf("processes %v of the modest job are stopped", stopped)
+	}
+	s.cancel(t, greedy, modest)
+	s.wantClean(t)
+}
+
+// TestNoPauseDuringLaunch is SG-08: while the last task of a step is younger
+// than min_run, and while tasks start, none of them is stopped, though it is
+// the neighbour's turn and a person orders a pause.
+func TestNoPauseDuringLaunch(t *testing.T) {
+	policy := strings.Replace(turns("300ms")["timeslice"], `min_run = "0s"`, `min_run = "6s"`, 1)
+	s := start(t, e2e.Options{Policies: map[string]string{"timeslice": policy}})
+	other := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
+	s.WaitTenant(other, patience, "RUNNING")
+	for i := range 3 {
+		file := filepath.Join(s.Out, fmt.Sprintf("ended-%d", i))
+		job := s.pack(t, "srun -n 8 bash -c 'sleep 1; echo >>"+file+"'", "-n", "8", "--overcommit")
+		wantState(t, s.WaitDone(t, job, 3*patience), "COMPLETED")
+		if r := s.Run("wc", "-l", file); !strings.HasPrefix(strings.TrimSpace(r.Stdout), "8 ") {
+			t.Errorf("%s of 8 tasks ended", r.Stdout)
+		}
+		s.wantNeverPausedYoung(t, job)
+	}
+	s.cancel(t, other)
+	s.wantClean(t)
+}
+
+// wantNeverPausedYoung checks an ended job that lived for less than min_run
+// after its last task: it may have been held before it began, not paused.
+func (s *site) wantNeverPausedYoung(t *testing.T, job int) {
+	t.Helper()
+	r := s.Gimbal("explain", fmt.Sprint(job))
+	if r.Exit != 0 || !strings.Contains(r.Stdout, "(0 pauses)") {
+		t.Errorf("job %d was paused while it was launched: %v", job, r)
+	}
+}
+
+// TestDriverMismatchWhileJobsRun is NV-07: the driver's library is replaced
+// under a running daemon. It lives on, degraded; what is paused runs again and
+// nothing more is stopped; each change is logged once; and once the driver is
+// well, packing goes on without a restart.
+func TestDriverMismatchWhileJobsRun(t *testing.T) {
+	s := start(t, e2e.Options{Policies: turns("2s")})
+	paused, other := s.pair(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
+	s.GPU.Ctl("set", "driver=mismatch")
+	s.logged(t, "degraded, no job is stopped: ")
+	for _, id := range []int{paused, other} {
+		s.wantRunning(t, id, patience)
+	}
+	reply := s.Status(model.StatusQuery{})
+	if reply == nil || !strings.Contains(reply.Degraded, "mismatch") {
+		t.Errorf("status does not say that the driver is broken: %+v", reply)
+	}
+	third := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
+	s.WaitTenant(third, patience, "RUNNING")
+	if n := strings.Count(s.Log(), "degraded, no job is stopped"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	s.GPU.Ctl("set", "driver=ok")
+	s.logged(t, "the driver can be read again")
+	s.WaitTenant(paused, patience, "PAUSED")
+	s.WaitTenant(other, patience, "PAUSED")
+	s.cancel(t, paused, other, third)
+	s.wantClean(t)
+}
