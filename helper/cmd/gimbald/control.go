@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gimbal-hpc/gimbal/helper/engine"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -73,6 +75,9 @@ func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {
 	default:
 		return nil, wire.Errorf(wire.CodeBadRequest, "cannot %q: pause, resume, evict, notify or release", q.Do)
 	}
+	if q.Do == model.PrimNotify && !mayNotify(q.Signal) {
+		return nil, wire.Errorf(wire.CodeBadRequest, "signal %d: a job is notified by a signal that it can catch and go on", q.Signal)
+	}
 	if q.For < 0 || q.For > maxOrder {
 		return nil, wire.Errorf(wire.CodeBadRequest, "for %s: an order stands for at most %s", q.For, maxOrder)
 	}
@@ -82,10 +87,18 @@ func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {
 	return o, nil
 }
 
+// mayNotify tells whether a signal is one to notify a job with: proc.Notify
+// would refuse the others.
+func mayNotify(signal int) bool {
+	switch unix.Signal(signal) {
+	case unix.SIGKILL, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCONT:
+		return false
+	}
+	return signal >= 1 && signal <= 64
+}
+
 // mayControl tells whether the peer may calibrate the tenant by hand.
 func (d *daemon) mayControl(p wire.Peer, t *model.Tenant) bool {
-	d.mu.Lock()
-	cfg := d.cfg
-	d.mu.Unlock()
+	cfg := d.settings()
 	return p.Root() || p.UID == t.Reg.UID || cfg.Operator(login(p.UID))
 }

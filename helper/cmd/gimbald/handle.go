@@ -71,7 +71,7 @@ func (d *daemon) take(req wire.Request) (any, error) {
 // takePending takes in what was launched while no daemon answered.
 func (d *daemon) takePending() {
 	for {
-		list, errs := wire.ReadPending(d.cfg.Node.PendingDir)
+		list, errs := wire.ReadPending(d.settings().Node.PendingDir)
 		for _, err := range errs {
 			d.log.warn("pending", err.Error())
 		}
@@ -125,7 +125,7 @@ func (d *daemon) status(ctx context.Context, peer wire.Peer, req wire.Request) (
 	}
 	sees := d.sight(ctx, peer)
 	reply := model.StatusReply{Snapshot: snap}
-	reply.Ended, _, reply.More, err = journal.Page(d.cfg.Node.StateDir, q, maxEnded, sees.allowed)
+	reply.Ended, _, reply.More, err = journal.Page(d.settings().Node.StateDir, q, maxEnded, sees.allowed)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (d *daemon) records(ctx context.Context, peer wire.Peer, req wire.Request) 
 	if err != nil {
 		return nil, err
 	}
-	reply, err := journal.Entries(d.cfg.Node.StateDir, q, snap.Tenants, d.sight(ctx, peer).allowed)
+	reply, err := journal.Entries(d.settings().Node.StateDir, q, snap.Tenants, d.sight(ctx, peer).allowed)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,13 @@ type reloadState struct {
 	restart []string // keys that changed and wait for a restart
 }
 
+// settings is the configuration in force.
+func (d *daemon) settings() *config.Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cfg
+}
+
 // reloadOnHangup reloads at each SIGHUP.
 func (d *daemon) reloadOnHangup(ctx context.Context) {
 	hup := make(chan os.Signal, 1)

@@ -18,9 +18,7 @@ type sight struct {
 }
 
 func (d *daemon) sight(ctx context.Context, p wire.Peer) sight {
-	d.mu.Lock()
-	cfg := d.cfg
-	d.mu.Unlock()
+	cfg := d.settings()
 	all := p.Root() || cfg.Access.Private == config.PrivateOff ||
 		cfg.Access.Private == config.PrivateSlurm && !d.slurm.hidesJobs(ctx)
 	return sight{uid: p.UID, all: all || cfg.Operator(login(p.UID))}
@@ -95,9 +93,7 @@ func groups(uid uint32) []string {
 // grant is what a registration gets under the configuration in force. Groups
 // are looked up only where a rule asks for them.
 func (d *daemon) grant(r model.Registration) model.Terms {
-	d.mu.Lock()
-	cfg := d.cfg
-	d.mu.Unlock()
+	cfg := d.settings()
 	var in []string
 	for _, b := range cfg.Bounds {
 		if len(b.Group) > 0 {
