@@ -60,7 +60,8 @@ var requests = []struct {
 	{"settings of another kind", memory16("partitions", `7`), "--gimbal-pack", ""},
 }
 
-var shardCount = regexp.MustCompile(`^TresPerNode=gres[:/]shard:(\d+)$`)
+// A newer Slurm says in the same place how many CPUs a task has.
+var shardCount = regexp.MustCompile(`^TresPerNode=gres[:/]shard:(\d+)(?: TresPerTask=cpu=\d+)?$`)
 
 // shards takes the count out of a request for shards; anything else stays.
 func shards(request string) string {
@@ -74,6 +75,7 @@ func shards(request string) string {
 func wanted(want string, slash bool) string {
 	if slash {
 		want = strings.ReplaceAll(want, "gres:", "gres/")
+		want = strings.ReplaceAll(want, "TresPerTask=gres/gpu:", "TresPerTask=gres/gpu=")
 	}
 	return want
 }
