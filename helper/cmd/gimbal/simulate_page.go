@@ -112,7 +112,7 @@ func times() []float64 {
 
 // ratios are marks of a logarithmic axis of ratios.
 func ratios() []float64 {
-	return []float64{.01, .1, .2, .5, 1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e6, 1e8}
+	return []float64{.001, .01, .1, .3, 1, 3, 10, 30, 100, 1e3, 1e4, 1e6, 1e8}
 }
 
 // digits is a number in three digits.
