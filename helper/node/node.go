@@ -71,7 +71,7 @@ type Node struct {
 	Tracker *proc.Tracker
 	book    *book
 	wake    chan struct{}
-	ops     sync.WaitGroup
+	ops     group
 	life    context.Context // of what waits for a job; it ends with Run
 	end     context.CancelFunc
 	begun   time.Duration
@@ -88,6 +88,46 @@ type Node struct {
 	lastAt   time.Duration
 	degraded string
 	owner    map[int]*entry
+}
+
+// group counts operations under way. Unlike a sync.WaitGroup it may be added to
+// while it is waited for: a tenant may end at any time.
+type group struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n is 0 again; nil while nobody waits
+}
+
+// Add counts operations that begin.
+func (g *group) Add(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.n += n
+}
+
+// Done counts one that has ended.
+func (g *group) Done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n--; g.n == 0 && g.none != nil {
+		close(g.none)
+		g.none = nil
+	}
+}
+
+// Wait returns when none is under way.
+func (g *group) Wait() {
+	g.mu.Lock()
+	if g.n == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.none == nil {
+		g.none = make(chan struct{})
+	}
+	none := g.none
+	g.mu.Unlock()
+	<-none
 }
 
 // New makes a node. Run has to be called for it to look around, and Close when

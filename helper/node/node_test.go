@@ -431,7 +431,7 @@ func TestAdoptHeld(t *testing.T) {
 		if err := unix.Kill(k.id.PID, sig); err != nil {
 			t.Fatal(err)
 		}
-		wantAll(t, proc.ConditionStopped, k.id)
+		eventually(t, "it to be stopped", func() bool { return look(k.id) == proc.ConditionStopped })
 	}
 	s.n.Adopt(adoptable(k.id, 1), &node.Stop{Tenant: "1@1", Held: true, IDs: []model.ProcID{model.ProcID(k.id)}}, nil)
 	if ev := s.await(model.EvAdopted, 0); ev.Adopt.State != model.Held {
