@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"helper/slurm":   {"helper/model"},
 	"helper/wire":    {"helper/model"},
 	"helper/journal": {"helper/model"},
+	"helper/metrics": {"helper/model"},
 	"helper/report":  {"helper/model"},
 	"helper/sim":     {"helper/model", "helper/policy", "helper/engine", "helper/sim", "policies"},
 	"helper/node":    {"helper/model", "helper/engine", "helper/gpu", "helper/cuda", "helper/proc", "helper/slurm"},
