@@ -53,7 +53,7 @@ func TestNoPauseDuringLaunch(t *testing.T) {
 	s := start(t, e2e.Options{Policies: map[string]string{"timeslice": policy}})
 	other := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
 	s.WaitTenant(other, patience, "RUNNING")
-	for i := range 3 {
+	for i := range 2 {
 		file := filepath.Join(s.Out, fmt.Sprintf("ended-%d", i))
 		job := s.pack(t, "srun -n 8 bash -c 'sleep 1; echo >>"+file+"'", "-n", "8", "--overcommit")
 		wantState(t, s.WaitDone(t, job, 3*patience), "COMPLETED")

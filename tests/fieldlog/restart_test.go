@@ -137,7 +137,7 @@ func numbers(text string) []int {
 // history shows both.
 func TestRequeuedJobIsAnother(t *testing.T) {
 	s := start(t, e2e.Options{Policies: turns("3s")})
-	lost := "(setsid sleep 25 >/dev/null 2>&1 &)\n"
+	lost := "(setsid sleep 20 >/dev/null 2>&1 &)\n"
 	job, other := s.pair(t, lost+"exec "+e2e.Trainer("--memory 512MiB --seconds 300"), "--requeue")
 	first := s.tenant(t, job)
 	if first.Tally.Pauses == 0 {

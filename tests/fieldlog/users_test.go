@@ -133,7 +133,7 @@ func TestStrangersAreDenied(t *testing.T) {
 	ref := model.JobRef{Job: uint32(job), Task: model.NoVal, Offset: model.NoVal, Step: model.NoVal}
 	var lines []string
 	for _, do := range []model.Primitive{model.PrimPause, model.PrimResume, model.PrimEvict, model.PrimNotify, "release"} {
-		lines = append(lines, request(t, wire.OpControl, model.ControlQuery{Job: ref, Do: do}))
+		lines = append(lines, request(t, wire.OpControl, model.ControlQuery{Job: ref, Do: do, Signal: int(syscall.SIGUSR1)}))
 	}
 	claim := s.tenant(t, job).Reg
 	claim.UID = stranger
