@@ -35,10 +35,10 @@ func (o *objective) gain(a, b *entry) float64 {
 	if o.higher {
 		x, y = y, x
 	}
-	switch {
-	case x == y:
+	switch x {
+	case y:
 		return 1
-	case x == 0:
+	case 0:
 		return math.Inf(1)
 	}
 	return y / x

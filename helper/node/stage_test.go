@@ -341,7 +341,7 @@ func wantAll(t *testing.T, c proc.Condition, ids ...proc.ID) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d processes to be %s", len(ids), c), func() bool {
 		for _, id := range ids {
-			if is := look(id); is != c && !(c == proc.ConditionStopped && inVfork(id)) {
+			if is := look(id); is != c && (c != proc.ConditionStopped || !inVfork(id)) {
 				return false
 			}
 		}

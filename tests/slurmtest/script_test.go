@@ -94,7 +94,7 @@ func TestScriptByHand(t *testing.T) {
 	if err := owner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	endOwner := func() { owner.Process.Kill(); owner.Wait() }
+	endOwner := func() { owner.Process.Kill(); _, _ = owner.Process.Wait() }
 	t.Cleanup(func() { endOwner(); script(t, "down", dir) })
 	if out, exit := script(t, "up", dir, "--env-file", envFile, "--owner", strconv.Itoa(owner.Process.Pid)); exit != 0 {
 		t.Fatalf("up: exit %d, %s", exit, out)

@@ -58,7 +58,7 @@ func Read(r io.Reader, name string, c Choice) (*Pairs, error) {
 	sets := &pairSets{name: name, sets: make(map[Choice]*Pairs)}
 	for {
 		err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

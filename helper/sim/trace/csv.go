@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func readCSV(t *Table, out *Trace) error {
 	seen, noWork := make(names), 0
 	for {
 		err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

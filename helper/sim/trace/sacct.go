@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"io"
 	"strings"
 
@@ -32,7 +33,7 @@ func readSacct(t *Table, out *Trace) error {
 	seen := make(names)
 	for {
 		err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
