@@ -63,7 +63,7 @@ func OpenTable(r io.Reader, name string) (*Table, error) {
 	}
 	first, err := text.Peek(maxHeader)
 	if len(first) == 0 {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = errors.New("the file is empty")
 		}
 		return nil, t.fail(err)
@@ -95,7 +95,7 @@ func plain(r io.Reader) (*bufio.Reader, error) {
 
 func (t *Table) header() error {
 	if err := t.lines.read(&t.row); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = errors.New("there is no header line")
 		}
 		return t.fail(err)
