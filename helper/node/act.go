@@ -181,8 +181,7 @@ func (n *Node) target(e *entry) proc.Target {
 // resume continues what was stopped of a tenant, but for what somebody else
 // wants stopped.
 func (n *Node) resume(e *entry) error {
-	left, err := n.free(e.grip)
-	e.grip = left
+	left, err := n.loose(e)
 	if err != nil {
 		return err
 	}

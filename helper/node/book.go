@@ -34,8 +34,9 @@ type entry struct {
 	stepds  map[uint32]proc.ID // by step, while the step has not ended
 	joining int                // tasks whose registration is not told yet
 
-	op   sync.Mutex // one operation on the processes at a time
-	grip grip       // what is stopped by us; under op
+	op     sync.Mutex    // one operation on the processes at a time
+	grip   grip          // what is stopped by us; under op
+	loosed time.Duration // when what was stopped was last continued, 0 never; under op
 	// Under op too: what is in host RAM, or may be; how many swaps failed in a
 	// row; when to try again to bring it back, and since when that has failed.
 	moved      *Moved

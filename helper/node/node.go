@@ -286,6 +286,7 @@ func (n *Node) StepEnd(s model.StepKey) {
 	n.book.endStep(e, s.StepID)
 	n.push(model.Event{Kind: model.EvStepEnd, Tenant: e.id, Step: s.StepID})
 	n.settle(e)
+	n.endOrphans(e)
 }
 
 // Order hands a person's order to the engine; nil ends the one in force.

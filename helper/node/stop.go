@@ -133,6 +133,15 @@ func (n *Node) giveUp(e *entry, g grip) error {
 	return errors.Join(err, n.Stops.Drop(e.id))
 }
 
+// loose continues what is held of a tenant, and notes when.
+func (n *Node) loose(e *entry) (left grip, err error) {
+	if !e.grip.empty() {
+		e.loosed = n.Clock()
+	}
+	e.grip, err = n.free(e.grip)
+	return e.grip, err
+}
+
 // listeners picks the processes through which a signal may reach the tenant:
 // its root processes, then those that catch one that counts.
 func (n *Node) listeners(t proc.Target) []listener {

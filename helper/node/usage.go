@@ -2,7 +2,6 @@ package node
 
 import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
-	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
 // busyShare is the least share of time on the multiprocessors that counts as
@@ -162,55 +161,5 @@ func (n *Node) tellDegraded(report model.GPUReport, ok bool) {
 	case fault != "" && was == "":
 		n.logf("degraded, no job is stopped: %s", fault)
 		n.push(model.Event{Kind: model.EvDegraded, Text: fault})
-	}
-}
-
-// settle ends a tenant of which nothing is left: no process, and no
-// slurmstepd that could start one.
-func (n *Node) settle(e *entry) {
-	roots, stepds := n.book.snapshot(e)
-	if n.anyAlive(stepds) || n.anyAlive(n.Tracker.Members(rootIDs(roots)...)) {
-		return
-	}
-	if !n.book.remove(e, len(roots)) {
-		return
-	}
-	for _, r := range roots {
-		n.Tracker.Unwatch(r.ID)
-	}
-	n.push(model.Event{Kind: model.EvEnded, Tenant: e.id})
-	n.ops.Add(1)
-	go func() { // an operation that is under way writes its stop down first
-		defer n.ops.Done()
-		e.op.Lock()
-		defer e.op.Unlock()
-		if err := n.Stops.Drop(e.id); err != nil {
-			n.logf("tenant %s ended, but stays among what is stopped: %v", e.id, err)
-		}
-		if e.moved = nil; n.Moves == nil {
-			return
-		}
-		if err := n.Moves.Drop(e.id); err != nil {
-			n.logf("tenant %s ended, but stays among what is swapped: %v", e.id, err)
-		}
-	}()
-}
-
-func (n *Node) anyAlive(ids []proc.ID) bool {
-	for _, id := range ids {
-		if n.Host.Alive(id) {
-			return true
-		}
-	}
-	return false
-}
-
-// onTracker is told of root processes that exec or end.
-func (n *Node) onTracker(ev proc.Event) {
-	if ev.Kind != proc.RootExit {
-		return
-	}
-	if e := n.book.ofRoot(ev.Root); e != nil {
-		n.settle(e)
 	}
 }

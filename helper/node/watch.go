@@ -64,9 +64,7 @@ func (n *Node) continued(g grip) bool {
 // letGo continues the rest of a tenant that somebody else has continued: all
 // of it runs, or none.
 func (n *Node) letGo(e *entry) {
-	g, err := n.free(e.grip)
-	e.grip = g
-	if err != nil {
+	if _, err := n.loose(e); err != nil {
 		n.logf("tenant %s: continue the rest: %v", e.id, err)
 	}
 	e.setWant("")

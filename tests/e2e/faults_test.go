@@ -161,6 +161,24 @@ func TestSlurmEndsPackedJobs(t *testing.T) {
 				s.scancel(t, first)
 				s.wantHealthy(t)
 			})
+			t.Run("scancel of many held scripts leaves no process", func(t *testing.T) {
+				first := s.Sbatch(t, Trainer("--memory 9GiB --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
+				s.WaitTenant(first, 15*time.Second, "RUNNING")
+				var held []int
+				for range 6 {
+					held = append(held, s.Sbatch(t, Trainer("--memory 9GiB --seconds 60")+"\ntrue", oneShard, "--gimbal-pack", "--gimbal-memory=9GiB"))
+				}
+				for _, j := range held {
+					s.WaitTenant(j, 20*time.Second, "HELD")
+				}
+				for _, j := range append(held, first) {
+					s.scancel(t, j)
+				}
+				for _, j := range held {
+					wantState(t, s.WaitDone(t, j, 15*time.Second), "CANCELLED")
+				}
+				s.wantHealthy(t)
+			})
 			t.Run("SIGTERM reaches a paused one", func(t *testing.T) {
 				file := filepath.Join(s.Out, "term-"+track)
 				paused, other := twoInTurns(t, s, "exec "+Trainer("--memory 2GiB --seconds 60 --on-term "+file))

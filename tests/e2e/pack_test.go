@@ -95,6 +95,7 @@ func (s *Stack) wantHealthy(t *testing.T) {
 		t.Errorf("the node is drained: %s", why)
 	}
 	Eventually(t, 15*time.Second, "the node is idle", func() bool { return s.NodeState(t) == "idle" })
+	Eventually(t, 10*time.Second, "no process is left on the GPU", func() bool { return len(s.GPU.Show().Clients) == 0 })
 	var left []string
 	deadline := time.Now().Add(10 * time.Second)
 	for {
