@@ -49,7 +49,7 @@ deps-test:
 	@scripts/install-deps build slurm lint
 
 test-long: deps-test all ## what does not fit into the test run
-	GIMBAL_LONG=1 $(GO) test -count=1 -timeout 120m ./tests/... 
+	GIMBAL_LONG=1 $(GO) test -count=1 -timeout 120m ./helper/engine ./spank/... ./tests/...
 
 lint: ## gofmt, go vet, gcc, shellcheck, golangci-lint where it is
 	scripts/lint

@@ -158,14 +158,15 @@ func (e *Engine) late(ev model.Event, now time.Duration) bool {
 }
 
 // overdue makes the success of a resume that was given up before it came what
-// it is by then: somebody continued what counts as stopped. Outcomes come in
-// the order in which the operations had their effect.
+// it is by then: somebody continued what counts as stopped, or is being resumed
+// once more. Outcomes come in the order in which the operations had their
+// effect.
 func (e *Engine) overdue(ev model.Event) model.Event {
 	if ev.Kind != model.EvDone || ev.Do != model.PrimResume && ev.Do != model.PrimRestore {
 		return ev
 	}
 	t := e.Node.Tenant(ev.Tenant)
-	if t == nil || t.Action == ev.Action || !t.State.Stopped() {
+	if t == nil || t.Action == ev.Action || !t.State.Stopped() && t.State != model.Resuming {
 		return ev
 	}
 	ev.Kind, ev.Text = model.EvContinued, "resumed, after that had been given up"

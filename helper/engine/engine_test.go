@@ -249,3 +249,24 @@ func TestALateResumeIsSeen(t *testing.T) {
 		t.Errorf("it runs, but counts as %s", tn.State)
 	}
 }
+
+// TestLateResumeEndsTheNextOne: the success of a resume that was given up,
+// coming while the next one is under way, says that the tenant runs.
+func TestLateResumeEndsTheNextOne(t *testing.T) {
+	w, e, tn := running(t)
+	tn.State = model.Paused
+	w.order(model.PrimResume)
+	e.Step(sec)
+	first := tn.Action
+	e.Step(sec + OpTimeout)
+	if tn.State != model.Paused {
+		t.Fatalf("state %s after the resume was given up", tn.State)
+	}
+	w.order(model.PrimResume)
+	e.Step(50 * sec)
+	w.news(model.Event{Kind: model.EvDone, Do: model.PrimResume, Tenant: "1@1", Action: first})
+	e.Step(51 * sec)
+	if tn.State != model.Running {
+		t.Errorf("state %s, though the first resume had its effect", tn.State)
+	}
+}
