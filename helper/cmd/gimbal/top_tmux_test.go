@@ -12,7 +12,7 @@ import (
 // In tmux, too, the screen is drawn, takes keys, and is given back.
 func TestTopInTmux(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("tmux is not installed")
+		t.Skip("SKIPPED: tmux is not installed")
 	}
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "run", "g.sock")
