@@ -18,7 +18,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 	w := &world{}
 	e := New(model.NewNode(), Parts{Source: w, Actuator: w, Journal: w,
-		Decider: policy.NewDecider(&policy.Set{Default: p}, policy.Options{}), Wall: func() time.Time { return time.Unix(0, 0) }})
+		Meter: &shelf{}, Decider: policy.NewDecider(&policy.Set{Default: p}, policy.Options{}), Wall: func() time.Time { return time.Unix(0, 0) }})
 	sample := fullNode(w)
 	e.Step(0)
 	now := time.Second

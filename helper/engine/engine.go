@@ -64,6 +64,7 @@ type Engine struct {
 	lastID  uint64
 	owed    map[model.TenantID]debt
 	report  func(error)
+	gauge   *gauge // nil: nobody wants to know
 }
 
 // debt is a stop that was given up and is to be undone: it is asked for until
@@ -83,6 +84,7 @@ type Parts struct {
 	Wall     func() time.Time // the wall clock, for records only
 	FirstID  uint64           // action ids start above it; a restarted daemon never uses one again
 	Report   func(error)      // told of what went wrong inside a step; may be nil
+	Meter    Meter            // keeps what GPUs and tenants took; nil: nobody does
 }
 
 // New makes an engine over a node's state.
@@ -90,9 +92,13 @@ func New(node *model.Node, p Parts) *Engine {
 	if p.Report == nil {
 		p.Report = func(error) {}
 	}
-	return &Engine{Node: node, source: p.Source, act: p.Actuator, journal: p.Journal,
+	e := &Engine{Node: node, source: p.Source, act: p.Actuator, journal: p.Journal,
 		decider: p.Decider, wall: p.Wall, lastID: p.FirstID, report: p.Report,
 		owed: map[model.TenantID]debt{}}
+	if p.Meter != nil {
+		e.gauge = newGauge(p.Meter)
+	}
+	return e
 }
 
 // Step does one turn: take in what is new, decide, write down, act. It returns
@@ -101,7 +107,7 @@ func (e *Engine) Step(now time.Duration) (next time.Duration) {
 	e.Node.Advance(now)
 	now = e.Node.Now()
 	s := e.source.Sample(now)
-	e.Node.Look(s, now)
+	e.look(s, now)
 	for _, ev := range s.Events {
 		e.take(ev, now)
 	}
@@ -113,6 +119,20 @@ func (e *Engine) Step(now time.Duration) (next time.Duration) {
 		}
 	}
 	return earlier(next, at)
+}
+
+// look takes readings in, and adds up those that they replace.
+func (e *Engine) look(s model.Sample, now time.Duration) {
+	if e.gauge == nil || s.GPUs == nil {
+		e.Node.Look(s, now)
+		return
+	}
+	e.gauge.add(e.Node, now)
+	if err := e.gauge.tell(e.Node, now, e.wall); err != nil {
+		e.report(fmt.Errorf("keep what the GPUs took: %w", err))
+	}
+	e.gauge.blind = s.GPUs.Fault != ""
+	e.Node.Look(s, now)
 }
 
 // earlier is the sooner of two times, where zero means never.

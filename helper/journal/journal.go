@@ -8,7 +8,9 @@
 // line. Its first line is a checkpoint: the boot, and every live tenant as it
 // stood. So a replay reads the newest file alone, however long the history is.
 // ended-N.log holds the final view of one tenant in a line (see Pack).
-// Both are rotated by size and age and kept for a time and up to a size.
+// load-N.log holds what GPUs and tenants took from second N on, a line a minute
+// and at most a megabyte a day. All are rotated by size and age and kept for a
+// time and up to a size.
 //
 // A line is written by one write(2) and not fsynced: it survives the death of
 // the daemon, and a reboot leaves no process that it could speak of. What a
@@ -37,7 +39,8 @@ type Options struct {
 	SegmentAge   time.Duration    // and at this age; 0: 24 h
 	KeepBytes    int64            // records are kept up to this size in all; 0: 256 MiB
 	EndedBytes   int64            // and ended tenants up to this; 0: 64 MiB
-	KeepFor      time.Duration    // both up to this age; 0: 30 days
+	LoadBytes    int64            // and what GPUs and tenants took up to this; 0: 32 MiB
+	KeepFor      time.Duration    // all up to this age; 0: 30 days
 	Boot         string           // names this boot of the machine; "": the kernel's boot id
 	Now          func() time.Time // the wall clock; nil: time.Now
 }
@@ -47,6 +50,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.SegmentAge, 24*time.Hour)
 	setDefault(&o.KeepBytes, 256<<20)
 	setDefault(&o.EndedBytes, 64<<20)
+	setDefault(&o.LoadBytes, 32<<20)
 	setDefault(&o.KeepFor, 30*24*time.Hour)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -84,6 +88,7 @@ type Journal struct {
 	ended   series
 	tail    tail // of the newest file of records
 	past    tail // of the newest file of ended tenants
+	loads   loads
 	book    book
 	lock    *os.File
 	fault   string // cause of the last Append's failure, "" if it succeeded
@@ -111,6 +116,7 @@ func Open(dir string, o Options) (*Journal, error) {
 		opts: o, lock: lock, book: newBook(),
 		records: series{dir, "journal-", ".jsonl", o.KeepBytes, o.KeepFor},
 		ended:   series{dir, "ended-", ".log", o.EndedBytes, o.KeepFor},
+		loads:   loads{series: series{dir, "load-", ".log", o.LoadBytes, o.KeepFor}},
 	}
 	if err := j.start(); err != nil {
 		_ = j.Close()
@@ -171,7 +177,7 @@ func (j *Journal) closeBoot() {
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return errors.Join(j.tail.close(), j.past.close(), j.lock.Close())
+	return errors.Join(j.tail.close(), j.past.close(), j.loads.tail.close(), j.lock.Close())
 }
 
 // Append writes one record and gives it its number. An error is always a

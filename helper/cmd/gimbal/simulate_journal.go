@@ -132,15 +132,27 @@ const years = 200 * 365 * 24 * time.Hour
 
 // Append implements [engine.Journal].
 func (n *nodeJournal) Append(r model.Record) error {
-	n.now = r.Wall
-	if n.to == nil {
-		o := journal.Options{Boot: "simulated", SegmentAge: years, KeepFor: years, Now: func() time.Time { return n.now }}
-		var err error
-		if n.to, err = journal.Open(n.dir, o); err != nil {
-			return err
-		}
+	if err := n.open(r.Wall); err != nil {
+		return err
 	}
 	return n.to.Append(r)
+}
+
+// Load implements [engine.Meter].
+func (n *nodeJournal) Load(l model.Load) (time.Duration, error) {
+	if err := n.open(l.From.Add(l.Length)); err != nil {
+		return 0, err
+	}
+	return n.to.Load(l)
+}
+
+func (n *nodeJournal) open(now time.Time) (err error) {
+	n.now = now
+	if n.to == nil {
+		o := journal.Options{Boot: "simulated", SegmentAge: years, KeepFor: years, Now: func() time.Time { return n.now }}
+		n.to, err = journal.Open(n.dir, o)
+	}
+	return err
 }
 
 func (n *nodeJournal) close() error {

@@ -107,7 +107,7 @@ func (d *daemon) open(ctx context.Context) error {
 	d.decider.SetEpoch(d.started.Add(-clock()))
 	d.engine = engine.New(model.NewNode(), engine.Parts{
 		Source: d.node, Actuator: d.node, Journal: d.journal, Decider: d.decider,
-		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed,
+		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal,
 	})
 	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, loopIdle)
 	d.adopt(replayed, held)

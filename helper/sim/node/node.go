@@ -69,8 +69,10 @@ func newInstance(s *scheduler, number int) *instance {
 	}
 	n.decider = policy.NewDecider(&policy.Set{Default: s.policy}, n.told())
 	n.decider.SetEpoch(epoch())
+	journal := s.options.journal(number)
+	meter, _ := journal.(engine.Meter) // where nothing is kept nothing is added up
 	n.engine = engine.New(model.NewNode(), engine.Parts{
-		Source: n, Actuator: n, Journal: s.options.journal(number), Decider: n.decider,
+		Source: n, Actuator: n, Journal: journal, Meter: meter, Decider: n.decider,
 		Wall: func() time.Time { return epoch().Add(clock(s.w.Now)) }, Report: s.fail,
 	})
 	return n

@@ -22,7 +22,8 @@ type Options struct {
 	// Remaining says that the policy is told how long each job still needs
 	// alone, as those baselines are that order jobs by it.
 	Remaining bool
-	// Journal keeps a node's records; nil where nobody wants them.
+	// Journal keeps a node's records, and what its GPUs took if it is an
+	// engine.Meter; nil where nobody wants them.
 	Journal func(node int) engine.Journal
 
 	largest float64 // memory of any job of the trace, MiB
