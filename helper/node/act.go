@@ -52,10 +52,8 @@ func (n *Node) Do(a model.Action, t *model.Tenant) {
 // begin runs an operation beside the loop. Operations on one tenant wait for
 // each other.
 func (n *Node) begin(e *entry, a model.Action, op func() error) {
-	n.ops.Add(1)
 	begin := n.Clock()
-	go func() {
-		defer n.ops.Done()
+	n.beside(func() {
 		e.op.Lock()
 		defer e.op.Unlock() // after the push: outcomes come in the order of their effects
 		err := op()
@@ -66,7 +64,7 @@ func (n *Node) begin(e *entry, a model.Action, op func() error) {
 			ev.Lasting = errors.As(err, &f) && f.lasting
 		}
 		n.push(ev)
-	}()
+	})
 }
 
 // hold waits for each task's exec, then stops it: stopped before, it could
@@ -210,9 +208,7 @@ func (n *Node) joinStop(e *entry, id proc.ID) {
 	if e.wants() == "" {
 		return
 	}
-	n.ops.Add(1)
-	go func() {
-		defer n.ops.Done()
+	n.beside(func() {
 		ctx, cancel := context.WithTimeout(n.life, execLimit)
 		defer cancel()
 		if err := n.Tracker.WaitExec(ctx, id); err != nil {
@@ -226,7 +222,7 @@ func (n *Node) joinStop(e *entry, id proc.ID) {
 		if err := n.pause(e, e.wants()); err != nil {
 			n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: "a new task could not be stopped: " + err.Error()})
 		}
-	}()
+	})
 }
 
 // notify sends a signal to the processes of the tenant that catch it.
@@ -254,13 +250,11 @@ func rootIDs(roots []root) []proc.ID {
 // evict ends a tenant kindly: it is continued, told by its own signal, and
 // after a grace handed to Slurm, whose own kill does the rest.
 func (n *Node) evict(e *entry, a model.Action, terms model.Terms) {
-	n.ops.Add(1)
-	go func() {
-		defer n.ops.Done()
+	n.beside(func() {
 		if err := n.evictNow(e, a, terms); err != nil {
 			n.push(model.Event{Kind: model.EvFailed, Tenant: e.id, Action: a.ID, Do: a.Do, Text: err.Error()})
 		}
-	}()
+	})
 }
 
 func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {

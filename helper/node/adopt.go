@@ -66,6 +66,7 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 		n.begin(e, model.Action{ID: model.AdoptedAction, Do: model.PrimRestore}, func() error { return n.short(e, n.back(e, true)) })
 	}
 	n.settle(e)
+	n.stir()
 }
 
 // keyFromID reads a tenant's key out of its id, "JOB@N" or "JOB.STEP@N".

@@ -43,6 +43,8 @@ type entry struct {
 	unmoved    int
 	rescue     time.Duration
 	stuckSince time.Duration
+	lookouts   map[proc.ID]*proc.Lookout // by root process, nil for one that has ended; under op
+	ended      bool                      // it is out of the book; under op
 
 	mu   sync.Mutex
 	want stopKind // how it is wanted stopped, "" to run: later workers join

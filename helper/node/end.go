@@ -21,11 +21,10 @@ func (n *Node) settle(e *entry) {
 		n.Tracker.Unwatch(r.ID)
 	}
 	n.push(model.Event{Kind: model.EvEnded, Tenant: e.id})
-	n.ops.Add(1)
-	go func() { // an operation that is under way writes its stop down first
-		defer n.ops.Done()
+	n.beside(func() { // an operation that is under way writes its stop down first
 		e.op.Lock()
 		defer e.op.Unlock()
+		n.closeLookouts(e)
 		if err := n.Stops.Drop(e.id); err != nil {
 			n.logf("tenant %s ended, but stays among what is stopped: %v", e.id, err)
 		}
@@ -35,7 +34,7 @@ func (n *Node) settle(e *entry) {
 		if err := n.Moves.Drop(e.id); err != nil {
 			n.logf("tenant %s ended, but stays among what is swapped: %v", e.id, err)
 		}
-	}()
+	})
 }
 
 func (n *Node) anyAlive(ids []proc.ID) bool {
@@ -71,9 +70,7 @@ func (n *Node) endOrphans(e *entry) {
 	if len(stepds) > 0 {
 		return
 	}
-	n.ops.Add(1)
-	go func() {
-		defer n.ops.Done()
+	n.beside(func() {
 		e.op.Lock()
 		defer e.op.Unlock()
 		if e.grip.empty() && (e.loosed == 0 || n.Clock()-e.loosed > orphanWindow) {
@@ -88,5 +85,5 @@ func (n *Node) endOrphans(e *entry) {
 		}
 		told, err := n.Host.Terminate(left)
 		n.logf("tenant %s: its steps have ended; SIGTERM to %d processes that Slurm did not see (%v)", e.id, len(told.Sent), err)
-	}()
+	})
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
 // Look takes one look at the processes and at the driver's newest report and
@@ -26,7 +27,9 @@ func (n *Node) Look() {
 	}
 	n.mu.Unlock()
 	for _, e := range entries {
-		n.settle(e)
+		if counts[e] == 0 {
+			n.settle(e)
+		}
 		n.lookForeign(e)
 	}
 	n.poke()
@@ -55,12 +58,15 @@ func (n *Node) rescan() {
 func (n *Node) own(entries []*entry) map[*entry]int {
 	clear(n.owner)
 	counts := make(map[*entry]int, len(entries))
-	for _, e := range entries {
+	sets := make([][]proc.ID, len(entries))
+	for i, e := range entries {
 		roots, _ := n.book.snapshot(e)
-		ids := n.Tracker.Members(rootIDs(roots)...)
-		counts[e] = len(ids)
+		sets[i] = rootIDs(roots)
+	}
+	for i, ids := range n.Tracker.MembersOfEach(sets) {
+		counts[entries[i]] = len(ids)
 		for _, id := range ids {
-			n.owner[id.PID] = e
+			n.owner[id.PID] = entries[i]
 		}
 	}
 	return counts

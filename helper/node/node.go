@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -72,9 +73,12 @@ type Node struct {
 	book    *book
 	wake    chan struct{}
 	ops     group
+	stirred chan struct{}   // an operation has ended: something may be stopped now
 	life    context.Context // of what waits for a job; it ends with Run
 	end     context.CancelFunc
 	begun   time.Duration
+
+	lookouts atomic.Int64 // of all tenants
 
 	mu       sync.Mutex
 	events   []model.Event
@@ -133,7 +137,7 @@ func (g *group) Wait() {
 // New makes a node. Run has to be called for it to look around, and Close when
 // it is no longer needed.
 func New(p Parts) *Node {
-	n := &Node{Parts: p, book: newBook(), wake: make(chan struct{}, 1), owner: map[int]*entry{}, begun: p.Clock()}
+	n := &Node{Parts: p, book: newBook(), wake: make(chan struct{}, 1), stirred: make(chan struct{}, 1), owner: map[int]*entry{}, begun: p.Clock()}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.Tracker = proc.NewTracker(p.Host, n.onTracker)
 	return n
@@ -143,6 +147,25 @@ func New(p Parts) *Node {
 func (n *Node) Close() {
 	n.end()
 	n.Tracker.Close()
+}
+
+// beside runs an operation beside the loops. What it stopped is watched from
+// its end on.
+func (n *Node) beside(op func()) {
+	n.ops.Add(1)
+	go func() {
+		defer n.ops.Done()
+		defer n.stir()
+		op()
+	}()
+}
+
+// stir has what is stopped watched.
+func (n *Node) stir() {
+	select {
+	case n.stirred <- struct{}{}:
+	default:
+	}
 }
 
 // Wake is signalled when Sample has something new.
@@ -186,8 +209,9 @@ const watchEvery = 100 * time.Millisecond
 func (n *Node) Run(ctx context.Context) {
 	look := time.NewTicker(n.Every)
 	defer look.Stop()
-	watch := time.NewTicker(min(watchEvery, n.Every))
+	watch := time.NewTimer(0)
 	defer watch.Stop()
+	watching := true // the timer runs
 	n.Look()
 	for {
 		select {
@@ -197,11 +221,20 @@ func (n *Node) Run(ctx context.Context) {
 			return
 		case <-look.C:
 			n.Look()
+		case <-n.stirred:
+			if !watching {
+				watching = true
+				watch.Reset(n.watchEvery())
+			}
 		case <-watch.C:
-			n.watch()
+			if watching = n.watch(); watching {
+				watch.Reset(n.watchEvery())
+			}
 		}
 	}
 }
+
+func (n *Node) watchEvery() time.Duration { return min(watchEvery, n.Every) }
 
 // logf logs where there is a log.
 func (n *Node) logf(format string, args ...any) {

@@ -234,14 +234,11 @@ func (n *Node) loosen(e *entry, signal string) {
 // tryRescue tries again, beside the loop, to bring back a tenant that could not
 // be, and evicts it in the end. The caller holds e.op.
 func (n *Node) tryRescue(e *entry) {
-	now := n.Clock()
-	if e.rescue == 0 || now < e.rescue {
+	if e.rescue == 0 || n.Clock() < e.rescue {
 		return
 	}
-	e.rescue = now + rescueEvery
-	n.ops.Add(1)
-	go func() {
-		defer n.ops.Done()
+	e.rescue = n.Clock() + rescueEvery
+	n.beside(func() {
 		e.op.Lock()
 		defer e.op.Unlock()
 		if e.moved == nil {
@@ -252,7 +249,7 @@ func (n *Node) tryRescue(e *entry) {
 			e.rescue = 0
 			n.evict(e, model.Action{Do: model.PrimEvict, Tenant: e.id, Why: gaveUp(err)}, e.grant.Terms)
 		}
-	}()
+	})
 }
 
 // underWay counts the memory that is on its way to host RAM.

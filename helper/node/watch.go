@@ -8,15 +8,18 @@ import (
 )
 
 // watch looks at what is stopped: whether somebody else continued it, and
-// whether a signal that is meant for it waits.
-func (n *Node) watch() {
+// whether a signal that is meant for it waits. It returns false when there is
+// nothing to watch until another operation has ended.
+func (n *Node) watch() (more bool) {
 	for _, e := range n.book.all(nil) {
 		if !e.op.TryLock() {
-			continue // an operation is under way
+			continue // an operation is under way, and its end is told
 		}
 		n.watchOne(e)
+		more = more || !e.grip.empty() || e.rescue != 0
 		e.op.Unlock()
 	}
+	return more
 }
 
 func (n *Node) watchOne(e *entry) {
@@ -100,7 +103,7 @@ func (n *Node) lookForeign(e *entry) {
 	roots, _ := n.book.snapshot(e)
 	stopped := ""
 	for _, r := range roots {
-		how := n.foreignStop(r.ID)
+		how := n.foreignStop(e, r.ID)
 		if how == "" {
 			stopped = ""
 			break
@@ -110,27 +113,6 @@ func (n *Node) lookForeign(e *entry) {
 		}
 	}
 	n.tellSuspended(e, stopped)
-}
-
-// foreignStop says how somebody else has stopped a process, "" if nobody has.
-func (n *Node) foreignStop(id proc.ID) string {
-	c, f := n.Host.Inspect(id)
-	switch {
-	case c == proc.ConditionGone:
-		return "gone"
-	case c == proc.ConditionForeign && (f.Pending.Has(unix.SIGTSTP) || f.StopSignal == unix.SIGTSTP):
-		return "slurm"
-	case c == proc.ConditionForeign || c == proc.ConditionStopped:
-		return "external"
-	}
-	dir, err := n.Host.FreezerOf(id)
-	if err != nil {
-		return ""
-	}
-	if s, err := n.Host.FreezerState(dir); err == nil && (s.Self || s.Parent) && s.Frozen {
-		return "frozen"
-	}
-	return ""
 }
 
 func (n *Node) tellSuspended(e *entry, who string) {

@@ -150,6 +150,7 @@ func (t *Tracker) watch(root ID, fresh bool) error {
 		return nil
 	}
 	t.connect()
+	t.drain() // the fork that made it a member of another tree may be queued still
 	var buf [statSize]byte
 	s, err := t.host.statOf(buf[:], root)
 	if err != nil {
@@ -275,6 +276,21 @@ func (t *Tracker) Members(roots ...ID) []ID {
 	return ids
 }
 
+// MembersOfEach is Members for several sets of roots at one moment. A root that
+// is not watched counts for nothing.
+func (t *Tracker) MembersOfEach(sets [][]ID) [][]ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sync()
+	out := make([][]ID, len(sets))
+	for i, roots := range sets {
+		for _, root := range roots {
+			out[i] = t.trees[root].appendTo(out[i])
+		}
+	}
+	return out
+}
+
 // collect appends the members of these trees, and says whether no process of
 // them can be missing.
 func (t *Tracker) collect(dst []ID, roots []ID) (ids []ID, complete bool) {
@@ -286,13 +302,21 @@ func (t *Tracker) collect(dst []ID, roots []ID) (ids []ID, complete bool) {
 			dst = append(dst, root)
 			continue
 		}
-		for _, n := range tr.members {
-			if n.id.Start != 0 {
-				dst = append(dst, n.id)
-			}
-		}
+		dst = tr.appendTo(dst)
 	}
 	return dst, complete
+}
+
+func (tr *tree) appendTo(dst []ID) []ID {
+	if tr == nil {
+		return dst
+	}
+	for _, n := range tr.members {
+		if n.id.Start != 0 {
+			dst = append(dst, n.id)
+		}
+	}
+	return dst
 }
 
 // Owner returns the root in whose tree the process with this pid is, and the
