@@ -1,6 +1,11 @@
 package policy
 
-import "github.com/gimbal-hpc/gimbal/helper/model"
+import (
+	"slices"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
 
 // walkGuards evaluates every guard and does what the crossed limits ask for.
 func (d *Decider) walkGuards() {
@@ -10,7 +15,32 @@ func (d *Decider) walkGuards() {
 	for i := range d.gpus {
 		d.guardGPU(&d.gpus[i])
 	}
+	if d.anyBanned() {
+		slices.SortFunc(d.order, d.before) // they choose last
+	}
 	d.forgetDevices()
+}
+
+func (d *Decider) anyBanned() bool {
+	return slices.ContainsFunc(d.order, func(v *view) bool { return v.banned != nil })
+}
+
+// restsAfter is after how long without work a tenant counts as one that would
+// not notice another.
+const restsAfter = 900 * time.Millisecond
+
+// inTheWay tells whether a tenant that a guard pauses would compute beside
+// somebody. While nobody else does it may: a pause frees no memory, and the GPU
+// would only stand idle. Of several such tenants one computes at a time.
+func (d *Decider) inTheWay(v *view) bool {
+	for _, s := range v.seats {
+		for _, o := range d.gpus[s].chosen {
+			if o.noticed() && !family(v, o) && (o.banned != nil || o.t.State != model.Running || o.t.Idle(d.now) <= restsAfter) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // guardTenant evaluates the guards that look at tenants, those of the policy

@@ -78,9 +78,12 @@ func (d *Decider) before(a, b *view) int {
 	return cmp.Compare(a.age, b.age)
 }
 
-// byTurn compares two tenants by tier, turn, patience and rank.
+// byTurn compares two tenants by tier, turn, patience and rank. Those that a
+// guard pauses come behind the others.
 func byTurn(a, b *view) int {
 	switch {
+	case (a.banned != nil) != (b.banned != nil):
+		return first(b.banned != nil)
 	case a.tier != b.tier:
 		return cmp.Compare(b.tier, a.tier)
 	case a.inTurn != b.inTurn:

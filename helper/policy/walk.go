@@ -19,7 +19,7 @@ func (d *Decider) walk(v *view) {
 	case v.leaving:
 		d.refuse(v, verdict{code: swapOut, other: v.leaveFor})
 		return
-	case v.banned != nil && v.stand != starved:
+	case v.banned != nil && v.stand != starved && d.inTheWay(v):
 		v.why = verdict{code: guarded, guard: v.banned}
 		return
 	}
@@ -206,11 +206,15 @@ func (d *Decider) deserves(v *view) bool {
 	return true
 }
 
-// stay is how long a tenant that starved runs at least: a restore is too dear
-// for a breath.
+// stay is how long a tenant that starved runs at least. A restore is too dear
+// for a breath; and one that a guard kept paused gets its turn, since its pause
+// has freed no memory.
 func (d *Decider) stay(v *view) time.Duration {
 	if v.t.State == model.Swapped {
 		return max(v.p.Limits.Breath, v.p.Share.Quantum)
+	}
+	if v.banned != nil && v.deserved {
+		return max(v.p.Limits.Breath, v.quantum)
 	}
 	return v.p.Limits.Breath
 }
