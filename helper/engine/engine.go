@@ -67,12 +67,23 @@ type Engine struct {
 	gauge   *gauge // nil: nobody wants to know
 }
 
-// debt is a stop that was given up and is to be undone: it is asked for until
-// that is seen.
+// debt is a stop that was given up and is to be undone, or a resume that
+// failed: nobody knows what of the tenant runs. Either way it is to run, which
+// is asked for until it is seen.
 type debt struct {
-	action uint64        // that undoes it
+	action uint64        // that continues it
 	at     time.Duration // when it is asked for again
 	tries  int
+	resume bool // a resume failed: the tenant counts as stopped
+}
+
+// moot tells whether a tenant is owed nothing any more: it was stopped anew, it
+// runs, or somebody else wants it stopped.
+func (d debt) moot(t *model.Tenant) bool {
+	if d.resume {
+		return !t.State.Stopped() && t.State != model.Resuming || t.Suspended != ""
+	}
+	return !t.State.Computes() || stopping(t.State)
 }
 
 // Parts are what an engine is made of.
@@ -150,9 +161,13 @@ func (e *Engine) take(ev model.Event, now time.Duration) {
 	}
 	e.settleDebt(ev, now)
 	ev = e.overdue(ev)
+	stuck := e.failsToResume(ev)
 	t, err := e.Node.Apply(ev, now)
 	if err != nil {
 		e.report(fmt.Errorf("apply event %s: %w", ev.Kind, err))
+	}
+	if stuck {
+		e.owed[t.ID] = debt{at: t.Retry + retryOwn, tries: t.Failures, resume: true}
 	}
 	if err := e.append(model.Record{At: now, Event: &ev, Tenant: t}); err != nil {
 		e.report(err)
@@ -186,11 +201,22 @@ func (e *Engine) overdue(ev model.Event) model.Event {
 		return ev
 	}
 	t := e.Node.Tenant(ev.Tenant)
-	if t == nil || t.Action == ev.Action || !t.State.Stopped() && t.State != model.Resuming {
+	if t == nil || t.Action == ev.Action || !t.State.Stopped() && t.State != model.Resuming && t.State != model.Restoring {
 		return ev
 	}
 	ev.Kind, ev.Text = model.EvContinued, "resumed, after that had been given up"
 	return ev
+}
+
+// retryOwn is how long the policy has to ask again itself for a resume that
+// failed.
+const retryOwn = time.Second
+
+// failsToResume tells whether the event is the failure of the resume that is
+// under way. Some of the tenant, or all of it, may run all the same.
+func (e *Engine) failsToResume(ev model.Event) bool {
+	t := e.Node.Tenant(ev.Tenant)
+	return ev.Kind == model.EvFailed && t != nil && t.State == model.Resuming && t.Action == ev.Action
 }
 
 // stopping tells whether a stop is under way.
@@ -198,12 +224,17 @@ func stopping(s model.State) bool {
 	return s == model.Holding || s == model.Pausing || s == model.Swapping
 }
 
-// undo continues a tenant that counts as running.
+// undo continues a tenant that counts as running, or that a resume has failed to
+// continue.
 func (e *Engine) undo(t *model.Tenant, now time.Duration) {
 	e.lastID++
-	e.owed[t.ID] = debt{action: e.lastID, at: now + OpTimeout, tries: e.owed[t.ID].tries + 1}
-	e.act.Do(model.Action{ID: e.lastID, Do: model.PrimResume, Tenant: t.ID,
-		Why: model.Reason{Code: "rollback", Text: "the stop was given up"}}, t)
+	d := e.owed[t.ID]
+	e.owed[t.ID] = debt{action: e.lastID, at: now + OpTimeout, tries: d.tries + 1, resume: d.resume}
+	why := model.Reason{Code: "rollback", Text: "the stop was given up"}
+	if d.resume {
+		why.Text = "a resume failed: what of it runs is not known"
+	}
+	e.act.Do(model.Action{ID: e.lastID, Do: model.PrimResume, Tenant: t.ID, Why: why}, t)
 }
 
 // settleDebt takes in how an undoing ended.
@@ -223,7 +254,7 @@ func (e *Engine) settleDebt(ev model.Event, now time.Duration) {
 }
 
 // payDebts asks again for what has not been undone, and says when to look
-// again. A tenant that was stopped anew meanwhile is owed nothing.
+// again.
 func (e *Engine) payDebts(now time.Duration) (next time.Duration) {
 	if len(e.owed) == 0 {
 		return 0
@@ -233,9 +264,11 @@ func (e *Engine) payDebts(now time.Duration) (next time.Duration) {
 		switch {
 		case !ok:
 			continue
-		case !t.State.Computes() || stopping(t.State):
+		case d.moot(t):
 			delete(e.owed, t.ID)
 			continue
+		case d.resume && t.State == model.Resuming:
+			continue // the policy's own try is under way
 		case now >= d.at:
 			e.undo(t, now)
 		}

@@ -95,7 +95,7 @@ func promised(g model.GPU, holders []*model.Tenant) (sum model.Bytes) {
 }
 
 // undoWithin is when an undoing that failed, or had no outcome, has to have
-// been tried again.
+// been tried again; a resume too.
 const undoWithin = 65 * time.Second
 
 // checkTruth compares what the engine believes with the truth, for tenants of
@@ -109,7 +109,8 @@ func (l *life) checkTruth() {
 		if j.stopped && !t.State.Stopped() && l.now-j.asked > undoWithin {
 			l.fail("%s is stopped, but counts as %s", j.id, t.State)
 		}
-		if l.calm && !j.lost && !j.stopped && t.State.Stopped() {
+		lost := j.lost && t.State == model.Swapped // nobody asks again until there is room
+		if l.calm && !lost && !j.stopped && t.State.Stopped() && l.now-max(j.asked, l.calmed) > undoWithin {
 			l.fail("%s runs, but counts as %s", j.id, t.State)
 		}
 	}

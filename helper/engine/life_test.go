@@ -23,6 +23,7 @@ type life struct {
 	now    time.Duration // of the world
 	skew   time.Duration // of the clock that the engine is shown
 	calm   bool          // nothing fails any more
+	calmed time.Duration // since when
 	broken bool          // the journal cannot be written
 
 	engine  *engine.Engine

@@ -233,7 +233,7 @@ func TestLives(t *testing.T) {
 // rest lets everything come to rest.
 func (l *life) rest() {
 	l.note("nothing fails from now on")
-	l.calm, l.broken = true, false
+	l.calm, l.calmed, l.broken = true, l.now, false
 	for _, j := range l.living() {
 		for i := range j.ops {
 			j.ops[i].fate = "done"

@@ -133,7 +133,7 @@ var transitions = map[State]map[Trigger]State{
 	Resuming:  {OpDone: Running, OpFailed: Paused, Continued: Running, Ended: Gone},
 	Swapping:  {OpDone: Swapped, OpFailed: Running, Ended: Gone},
 	Swapped:   {DoRestore: Restoring, DoEvict: Evicting, Continued: Running, Ended: Gone},
-	Restoring: {OpDone: Running, OpFailed: Swapped, Ended: Gone},
+	Restoring: {OpDone: Running, OpFailed: Swapped, Continued: Running, Ended: Gone},
 	Evicting:  {OpFailed: Running, Ended: Gone},
 	Gone:      {},
 }

@@ -19,7 +19,7 @@ paused     .       .       .       resuming swapping .         evicting .       
 resuming   .       .       .       .        .        .         .        running paused  running   gone
 swapping   .       .       .       .        .        .         .        swapped running .         gone
 swapped    .       .       .       .        .        restoring evicting .       .       running   gone
-restoring  .       .       .       .        .        .         .        running swapped .         gone
+restoring  .       .       .       .        .        .         .        running swapped running   gone
 evicting   .       .       .       .        .        .         .        .       running .         gone
 gone       .       .       .       .        .        .         .        .       .       .         .
 `
