@@ -62,6 +62,9 @@ func TestServiceFoldersAreTheDefaults(t *testing.T) {
 	if got := "/var/lib/" + strings.Join(u["StateDirectory"], ""); got != c.Node.StateDir {
 		t.Errorf("StateDirectory is %s, node.state_dir is %s", got, c.Node.StateDir)
 	}
+	if got, want := strings.Join(u["ReadWritePaths"], ""), "-"+filepath.Dir(c.Metrics.Textfile); got != want {
+		t.Errorf("ReadWritePaths is %s, metrics.textfile is in %s", got, want)
+	}
 }
 
 func TestSystemdReadsTheService(t *testing.T) {

@@ -18,20 +18,21 @@ const Path = "/etc/gimbal/gimbald.toml"
 // Config is the whole of gimbald.toml. A key whose field is tagged restart is
 // read at the start only; all others take effect on a reload.
 type Config struct {
-	Schema int     `toml:"schema"`
-	Node   Node    `toml:"node"`
-	Socket Socket  `toml:"socket"`
-	Sample Sample  `toml:"sample"`
-	Policy Policy  `toml:"policy"`
-	Limits Limits  `toml:"limits"`
-	Terms  Terms   `toml:"terms"`
-	Memory Memory  `toml:"memory"`
-	Bounds []Bound `toml:"bound"`
-	Guard  Guard   `toml:"guard"`
-	Swap   Swap    `toml:"swap"`
-	Slurm  Slurm   `toml:"slurm"`
-	Access Access  `toml:"access"`
-	Log    Log     `toml:"log"`
+	Schema  int     `toml:"schema"`
+	Node    Node    `toml:"node"`
+	Socket  Socket  `toml:"socket"`
+	Sample  Sample  `toml:"sample"`
+	Policy  Policy  `toml:"policy"`
+	Limits  Limits  `toml:"limits"`
+	Terms   Terms   `toml:"terms"`
+	Memory  Memory  `toml:"memory"`
+	Bounds  []Bound `toml:"bound"`
+	Guard   Guard   `toml:"guard"`
+	Swap    Swap    `toml:"swap"`
+	Slurm   Slurm   `toml:"slurm"`
+	Access  Access  `toml:"access"`
+	Metrics Metrics `toml:"metrics"`
+	Log     Log     `toml:"log"`
 
 	src      *document // where each key stands, for errors found after loading
 	policies []Source  // as LoadPolicies read them
@@ -132,6 +133,16 @@ type Access struct {
 	Operators []string `toml:"operators"` // users who may calibrate every job, as root may
 }
 
+// Metrics says how Prometheus is told what the node does.
+type Metrics struct {
+	Textfile string        `toml:"textfile"` // for node_exporter's textfile collector; "": none
+	Interval time.Duration `toml:"interval"` // between two writings of it
+	Listen   string        `toml:"listen"`   // an address on loopback that answers GET /metrics; "": none
+	Jobs     bool          `toml:"jobs"`     // series of each live job, by its id
+	Users    bool          `toml:"users"`    // whose job it is
+	Names    bool          `toml:"names"`    // what a job is called
+}
+
 // Log says what is logged, on standard error.
 type Log struct {
 	Level  string `toml:"level"`
@@ -168,6 +179,9 @@ func Default() *Config {
 		Swap:   Swap{Enabled: true, Library: "libcuda.so.1", Command: "cuda-checkpoint", Margin: model.GiB},
 		Slurm:  Slurm{Timeout: 10 * time.Second},
 		Access: Access{Private: PrivateSlurm, Operators: []string{}},
-		Log:    Log{Level: "info", Format: "text"},
+		Metrics: Metrics{
+			Textfile: "/var/lib/prometheus/node-exporter/gimbal.prom", Interval: 15 * time.Second, Jobs: true,
+		},
+		Log: Log{Level: "info", Format: "text"},
 	}
 }

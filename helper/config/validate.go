@@ -23,6 +23,7 @@ func (c *Config) validate(dec *decoder) error {
 	c.checkTimes(dec)
 	c.checkTerms(dec)
 	c.checkPolicy(dec)
+	c.Metrics.check(dec)
 	for i := range c.Bounds {
 		c.Bounds[i].check(dec, fmt.Sprintf("bound.%d", i))
 	}
@@ -42,6 +43,7 @@ func (c *Config) checkPaths(dec *decoder) {
 		{"policy.dir", c.Policy.Dir, false},
 		{"slurm.bin", c.Slurm.Bin, true},
 		{"slurm.conf", c.Slurm.Conf, true},
+		{"metrics.textfile", c.Metrics.Textfile, true},
 	} {
 		if !filepath.IsAbs(p.value) && (p.value != "" || !p.empty) {
 			dec.fail(p.key, "%s: %q must be an absolute path", p.key, p.value)
@@ -76,6 +78,7 @@ func (c *Config) checkTimes(dec *decoder) {
 		{"guard.stall", c.Guard.Stall, time.Second, time.Minute},
 		{"guard.held", c.Guard.Held, 0, time.Hour},
 		{"slurm.timeout", c.Slurm.Timeout, time.Second, 10 * time.Minute},
+		{"metrics.interval", c.Metrics.Interval, time.Second, 10 * time.Minute},
 	} {
 		if t.value < t.least || t.value > t.most {
 			dec.fail(t.key, "%s: %q is not between %q and %q", t.key,

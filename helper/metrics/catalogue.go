@@ -1,9 +1,12 @@
 package metrics
 
+import dto "github.com/prometheus/client_model/go"
+
 // The metrics by name. Sizes are in bytes, times in seconds, shares from 0 to 1.
 const (
 	nodeInfo     = "gimbal_node_info"
 	nodeDegraded = "gimbal_degraded"
+	reloaded     = "gimbal_config_last_reload_successful"
 	snapshotTime = "gimbal_snapshot_timestamp_seconds"
 	tenants      = "gimbal_tenants"
 
@@ -34,17 +37,18 @@ const (
 )
 
 const (
-	gauge   = "gauge"
-	counter = "counter"
+	gauge   = dto.MetricType_GAUGE
+	counter = dto.MetricType_COUNTER
 )
 
-// catalogue lists the metrics in the order of the page. Times and counts of a
+// catalogue lists the metrics. Times and counts of a
 // job are gauges: they are those of what is live, and shrink when a step ends
 // that was a tenant of its own.
 func catalogue() []desc {
 	return []desc{
 		{nodeInfo, gauge, "Slurm's name of the node and the daemon's version, always 1."},
 		{nodeDegraded, gauge, "Whether nothing may be stopped, as the driver or the journal cannot be used."},
+		{reloaded, gauge, "Whether gimbald.toml was taken when it was last read."},
 		{snapshotTime, gauge, "When this was measured, in Unix time."},
 		{tenants, gauge, "Live tenants by state."},
 

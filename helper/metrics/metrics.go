@@ -1,5 +1,5 @@
-// Package metrics writes what a node does as a page in Prometheus's text
-// format, for node_exporter's textfile collector or an HTTP listener.
+// Package metrics tells Prometheus what a node does: as a page in its text
+// format for node_exporter's textfile collector, or over HTTP on loopback.
 //
 // A page is made of one snapshot and keeps nothing, so a job's series leave
 // with the job. Every series is bounded: GPUs and states are few, jobs are the
@@ -8,6 +8,7 @@
 package metrics
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +17,11 @@ import (
 	"slices"
 	"strings"
 
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
-
-// ContentType is that of a page over HTTP.
-const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // maxJobs is how many jobs have series of their own unless Options say.
 const maxJobs = 256
@@ -32,26 +33,40 @@ type Options struct {
 	Names    bool              // with Jobs: the name of a job, in gimbal_job_info
 	MaxJobs  int               // jobs with series of their own, the rest counts as "other"; 0: 256
 	Version  string            // of the daemon
+	Stale    bool              // the configuration in force is not what the file says: the last reload failed
 	Counters map[string]uint64 // of the daemon since its start, by name in snake_case
 }
 
-// Write writes the page of a snapshot. Tenants that have ended are left out.
-func Write(w io.Writer, s model.Snapshot, o Options) error {
+// Gather makes the page of a snapshot. Tenants that have ended are left out.
+func Gather(s model.Snapshot, o Options) []*dto.MetricFamily {
 	p := newPage()
 	p.node(s, o)
 	p.gpus(s)
 	if o.Jobs {
 		p.jobs(s, o)
 	}
-	if err := p.write(w); err != nil {
+	return p.families()
+}
+
+// Write writes a page in the text format 0.0.4.
+func Write(w io.Writer, page []*dto.MetricFamily) error {
+	out := bufio.NewWriter(w)
+	for _, f := range page {
+		if _, err := expfmt.MetricFamilyToText(out, f); err != nil {
+			return fmt.Errorf("write metrics: %w", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil
 }
 
-// WriteFile writes the page for node_exporter's textfile collector, whose files
-// are called *.prom. A reader sees the old page or the new one, whole.
-func WriteFile(path string, s model.Snapshot, o Options) (err error) {
+// WriteFile writes a page for node_exporter's textfile collector, whose files
+// are called *.prom. A reader sees the old page or the new one, whole. A folder
+// that is not there is fs.ErrNotExist. The library's own WriteToTextfile sets
+// the mode by name, which whoever owns the folder could point elsewhere.
+func WriteFile(path string, page []*dto.MetricFamily) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".gimbal-*")
 	if err != nil {
 		return fmt.Errorf("write metrics: %w", err)
@@ -61,7 +76,7 @@ func WriteFile(path string, s model.Snapshot, o Options) (err error) {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	err = errors.Join(Write(f, s, o), f.Chmod(0o644), f.Close())
+	err = errors.Join(Write(f, page), f.Chmod(0o644), f.Close())
 	if err != nil {
 		return fmt.Errorf("write metrics to %s: %w", path, err)
 	}
@@ -84,6 +99,7 @@ func Names() []string {
 func (p *page) node(s model.Snapshot, o Options) {
 	p.set(nodeInfo, 1, "node", s.Node, "version", o.Version)
 	p.set(nodeDegraded, truth(s.Degraded != ""))
+	p.set(reloaded, truth(!o.Stale))
 	if !s.At.IsZero() {
 		p.set(snapshotTime, float64(s.At.UnixMilli())/1000)
 	}
@@ -111,7 +127,7 @@ func (p *page) counters(all map[string]uint64) {
 	for _, name := range names {
 		d := desc{daemonCounters + strings.TrimSuffix(name, "_total") + "_total", counter,
 			"The daemon's counter " + name + " since it started."}
-		if p.series[d.name] != nil {
+		if p.metrics[d.name] != nil {
 			continue
 		}
 		p.more = append(p.more, d)

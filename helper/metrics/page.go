@@ -1,114 +1,110 @@
 package metrics
 
 import (
-	"bufio"
-	"io"
+	"cmp"
 	"slices"
-	"strconv"
 	"strings"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // desc is one metric: what it is called and what it means.
 type desc struct {
-	name, kind, help string
+	name string
+	kind dto.MetricType
+	help string
 }
 
 // page is an exposition in the making. A series occurs once: what is set or
 // added under the same labels comes together.
 type page struct {
-	series map[string]map[string]float64 // by metric, by labels as they are written
-	more   []desc                        // beyond the catalogue
+	metrics map[string]*metric // by name
+	more    []desc             // beyond the catalogue
 }
 
-func newPage() *page { return &page{series: map[string]map[string]float64{}} }
+// metric is all series of one name, as they came.
+type metric struct {
+	series []*series
+	index  map[string]*series // by labels
+}
+
+// series has its labels as name, value, name, value.
+type series struct {
+	labels []string
+	value  float64
+}
+
+func newPage() *page { return &page{metrics: map[string]*metric{}} }
 
 // set gives a series its value; one that has a value keeps it.
 func (p *page) set(metric string, value float64, labels ...string) {
-	s, key := p.metric(metric), render(labels)
-	if _, ok := s[key]; !ok {
-		s[key] = value
+	if s, isNew := p.get(metric, labels); isNew {
+		s.value = value
 	}
 }
 
 // add adds to the value of a series, which starts at nothing.
 func (p *page) add(metric string, value float64, labels ...string) {
-	p.metric(metric)[render(labels)] += value
+	s, _ := p.get(metric, labels)
+	s.value += value
 }
 
-func (p *page) metric(name string) map[string]float64 {
-	s := p.series[name]
-	if s == nil {
-		s = map[string]float64{}
-		p.series[name] = s
+func (p *page) get(name string, labels []string) (s *series, isNew bool) {
+	m := p.metrics[name]
+	if m == nil {
+		m = &metric{index: map[string]*series{}}
+		p.metrics[name] = m
 	}
-	return s
+	for i, l := range labels { // a name may hold anything
+		labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+	}
+	key := strings.Join(labels, "\xff")
+	s, ok := m.index[key]
+	if !ok {
+		s = &series{labels: labels}
+		m.index[key] = s
+		m.series = append(m.series, s)
+	}
+	return s, !ok
 }
 
-// render writes labels, given as name, value, name, value.
-func render(labels []string) string {
-	if len(labels) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.Grow(96)
-	for i := 0; i+1 < len(labels); i += 2 {
-		b.WriteByte("{,"[min(i, 1)])
-		b.WriteString(labels[i])
-		b.WriteString(`="`)
-		b.WriteString(escape(labels[i+1], true))
-		b.WriteByte('"')
-	}
-	b.WriteByte('}')
-	return b.String()
-}
-
-// escape makes a text fit for a label's value, or for a HELP line, where
-// quotes stay.
-func escape(s string, quotes bool) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if !strings.ContainsAny(s, "\\\n\"") {
-		return s
-	}
-	s = strings.ReplaceAll(s, `\`, `\\`)
-	s = strings.ReplaceAll(s, "\n", `\n`)
-	if quotes {
-		s = strings.ReplaceAll(s, `"`, `\"`)
-	}
-	return s
-}
-
-// write writes the metrics that have series, in the order of the catalogue,
-// their series sorted.
-func (p *page) write(w io.Writer) error {
-	out := bufio.NewWriter(w)
+// families are the metrics that have series, as Prometheus's library takes
+// them, by name.
+func (p *page) families() []*dto.MetricFamily {
+	all := make([]*dto.MetricFamily, 0, len(p.metrics))
 	for _, d := range slices.Concat(catalogue(), p.more) {
-		series := p.series[d.name]
-		if len(series) == 0 {
-			continue
-		}
-		out.WriteString("# HELP " + d.name + " " + escape(d.help, false) + "\n")
-		out.WriteString("# TYPE " + d.name + " " + d.kind + "\n")
-		for _, labels := range sorted(series) {
-			out.WriteString(d.name + labels + " " + number(series[labels]) + "\n")
+		if m := p.metrics[d.name]; m != nil {
+			all = append(all, &dto.MetricFamily{Name: &d.name, Help: &d.help, Type: &d.kind, Metric: m.values(d.kind)})
 		}
 	}
-	return out.Flush()
-}
-
-func sorted(series map[string]float64) []string {
-	all := make([]string, 0, len(series))
-	for labels := range series {
-		all = append(all, labels)
-	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return cmp.Compare(*a.Name, *b.Name) })
 	return all
 }
 
-// number writes whole numbers up to 2^53 plainly, so that a size stays
-// readable.
-func number(v float64) string {
-	if v == float64(int64(v)) && v < 1<<53 && v > -1<<53 {
-		return strconv.FormatInt(int64(v), 10)
+func (m *metric) values(kind dto.MetricType) []*dto.Metric {
+	made, gauges := make([]dto.Metric, len(m.series)), make([]dto.Gauge, len(m.series))
+	out := make([]*dto.Metric, len(m.series))
+	for i, s := range m.series {
+		out[i] = &made[i]
+		out[i].Label = s.pairs()
+		if kind == counter {
+			out[i].Counter = &dto.Counter{Value: &s.value}
+			continue
+		}
+		gauges[i].Value = &s.value
+		out[i].Gauge = &gauges[i]
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return out
+}
+
+// pairs are the labels by name.
+func (s *series) pairs() []*dto.LabelPair {
+	made := make([]dto.LabelPair, len(s.labels)/2)
+	out := make([]*dto.LabelPair, len(made))
+	for i := range made {
+		made[i].Name, made[i].Value = &s.labels[2*i], &s.labels[2*i+1]
+		out[i] = &made[i]
+	}
+	slices.SortFunc(out, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
+	return out
 }

@@ -15,7 +15,7 @@ import (
 var (
 	helpLine = regexp.MustCompile(`^# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) ((?:[^\\\n]|\\\\|\\n)+)$`)
 	typeLine = regexp.MustCompile(`^# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (gauge|counter)$`)
-	series   = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})? (\S+)$`)
+	row      = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})? (\S+)$`)
 	label    = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"`)
 )
 
@@ -73,7 +73,7 @@ func parsePage(r io.Reader) ([]sample, error) {
 }
 
 func parseSeries(line string) (sample, error) {
-	m := series.FindStringSubmatch(line)
+	m := row.FindStringSubmatch(line)
 	if m == nil {
 		return sample{}, fmt.Errorf("%q is no series", line)
 	}

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/gimbal-hpc/gimbal/helper/metrics"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
@@ -201,13 +204,10 @@ func TestQueries(t *testing.T) {
 // ends, and returns where it answers.
 func startPrometheus(t *testing.T) string {
 	t.Helper()
-	prometheus := need(t, "prometheus")
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", metrics.ContentType)
-		if err := metrics.Write(w, node(), metrics.Options{Jobs: true, Users: true, Names: true}); err != nil {
-			t.Error(err)
-		}
-	}))
+	program := need(t, "prometheus")
+	page := httptest.NewServer(metrics.NewServer(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		return metrics.Gather(node(), metrics.Options{Jobs: true, Users: true, Names: true}), nil
+	})).Handler)
 	t.Cleanup(page.Close)
 	dir := t.TempDir()
 	config := fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs:\n  - job_name: gimbal\n    static_configs: [{targets: [%q]}]\n",
@@ -216,7 +216,7 @@ func startPrometheus(t *testing.T) string {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	cmd := exec.CommandContext(t.Context(), prometheus, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address="+address)
+	cmd := exec.CommandContext(t.Context(), program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address="+address)
 	cmd.Dir = dir
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &log, &log, time.Second

@@ -202,10 +202,19 @@ func TestDaemonScripts(t *testing.T) {
 	if said := r.run("gimbal.postinst", "configure", "0.1.0"); said != "" {
 		t.Errorf("an upgrade says %q", said)
 	}
+	const page = "var/lib/prometheus/node-exporter/gimbal.prom"
 	r.put("var/lib/gimbal/journal/1", "x")
+	r.put(page, "x")
+	r.run("gimbal.postrm", "upgrade", "0.2.0")
+	if r.get(page) == "" {
+		t.Error("an upgrade took the metrics")
+	}
 	r.run("gimbal.postrm", "remove")
 	if r.get("var/lib/gimbal/journal/1") == "" {
 		t.Error("a removal took the state")
+	}
+	if r.get(page) != "" {
+		t.Error("a removal left the metrics: they would stay as they are for ever")
 	}
 	r.run("gimbal.postrm", "purge")
 	if r.get("var/lib/gimbal/journal/1") != "" {

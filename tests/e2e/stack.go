@@ -144,6 +144,9 @@ dir = %q
 private = false
 `, filepath.Join(s.Dir, "state"), filepath.Join(s.Dir, "run", "pending"), s.Socket(), simgpu.NVML(""),
 		o.Interval.String(), o.Policy, filepath.Join(s.Dir, "policies.d"))
+	if !strings.Contains(o.Config, "[metrics]") {
+		text += "[metrics]\ntextfile = \"\"\n" // the machine's own folder is not ours
+	}
 	s.write(s.ConfigPath(), text+o.Config)
 	for name, body := range o.Policies {
 		s.write(filepath.Join(s.Dir, "policies.d", name+".toml"), body)

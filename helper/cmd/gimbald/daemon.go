@@ -28,6 +28,9 @@ import (
 // each turn.
 const loopIdle = time.Second
 
+// lastPage is how long the end waits for the last page of metrics.
+const lastPage = 2 * time.Second
+
 // daemon is everything that runs in one gimbald.
 type daemon struct {
 	path    string // of the configuration
@@ -39,6 +42,7 @@ type daemon struct {
 	cfg      *config.Config
 	policies *policy.Set
 	reload   reloadState
+	reloaded chan struct{} // after each reload, whether or not it was taken
 
 	server  *wire.Server
 	stops   *stops
@@ -70,7 +74,8 @@ func serve(path string, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
-	d := &daemon{path: path, log: log, started: time.Now(), cfg: cfg, policies: set}
+	d := &daemon{path: path, log: log, started: time.Now(), cfg: cfg, policies: set,
+		reloaded: make(chan struct{}, 1)}
 	d.reload.loaded = d.started
 	if err := d.open(ctx); err != nil {
 		return errors.Join(err, d.close())
@@ -162,6 +167,8 @@ func (d *daemon) run(ctx context.Context) error {
 	parts.Go(func() { d.watchPending(inner) })
 	parts.Go(func() { d.watchSwap(inner) })
 	parts.Go(d.restoreStrays)
+	exported := make(chan struct{})
+	go func() { defer close(exported); d.watchMetrics(inner) }()
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(ctx, d.handle) }()
 	d.log.info("daemon", fmt.Sprintf("gimbald %s manages node %s", version, d.name))
@@ -176,7 +183,12 @@ func (d *daemon) run(ctx context.Context) error {
 	err = errors.Join(err, d.server.Close(), <-served)
 	cancel()
 	parts.Wait()
-	return errors.Join(err, d.releaseHeld())
+	err = errors.Join(err, d.releaseHeld())
+	select {
+	case <-exported:
+	case <-time.After(lastPage): // no job waits for a file system
+	}
+	return err
 }
 
 // releaseHeld continues everything at the daemon's own end.

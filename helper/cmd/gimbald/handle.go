@@ -222,6 +222,11 @@ func (d *daemon) describe(ctx context.Context) (any, error) {
 		Version: version, PID: os.Getpid(), Node: d.name, Started: d.started,
 		Config: d.path, Loaded: d.reload.loaded, ReloadError: d.reload.failed, NotApplied: d.reload.restart,
 		Degraded: snap.Degraded, Policies: snap.Policies, Tenants: len(snap.Tenants),
-		Counters: map[string]uint64{"refused": d.server.Refused(), "faults": d.faults.Load()},
+		Counters: d.counters(),
 	}, nil
+}
+
+// counters count since the daemon's start.
+func (d *daemon) counters() map[string]uint64 {
+	return map[string]uint64{"refused": d.server.Refused(), "faults": d.faults.Load()}
 }

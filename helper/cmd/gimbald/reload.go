@@ -41,6 +41,10 @@ func (d *daemon) reloadOnHangup(ctx context.Context) {
 			if err := d.reloadNow(ctx); err != nil {
 				d.log.error("reload", "the configuration in force stays", err)
 			}
+			select {
+			case d.reloaded <- struct{}{}:
+			default: // is to be looked at already
+			}
 		}
 	}
 }
