@@ -46,7 +46,7 @@ test: deps-test all ## run every test
 
 .PHONY: deps-test
 deps-test:
-	@scripts/install-deps build slurm lint
+	@scripts/install-deps build slurm lint browser metrics accounting
 
 test-long: deps-test all ## what does not fit into the test run
 	GIMBAL_LONG=1 $(GO) test -count=1 -timeout 120m ./helper/engine ./spank/... ./tests/...
