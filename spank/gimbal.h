@@ -97,6 +97,12 @@ struct plugstack {
  */
 void plugstack_parse(struct plugstack *out, int ac, char **av, void (*complain)(const char *arg));
 
+/*
+ * Puts the node's name for each %n of a path, as slurmd does in slurm.conf. A
+ * name that is none leaves %n there. False: it does not fit.
+ */
+bool plugstack_path(char *out, size_t size, const char *path, const char *node);
+
 /* Whether an earlier line of the plugin stack loaded another copy of us. */
 bool plugstack_loaded_twice(void);
 

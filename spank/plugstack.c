@@ -73,6 +73,35 @@ static bool set_argument(struct plugstack *out, const char *arg)
 	return false;
 }
 
+/*
+ * A node's name as it may stand in a path: it must not lead elsewhere. It comes
+ * from slurmstepd's own environment, which is slurmd's, not the job's.
+ */
+static bool is_node_name(const char *name)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	return name && name[0] != '\0' && name[0] != '.' && name[strspn(name, allowed)] == '\0';
+}
+
+bool plugstack_path(char *out, size_t size, const char *path, const char *node)
+{
+	size_t length = 0, part;
+
+	for (; *path; path += part) {
+		bool named = strncmp(path, "%n", 2) == 0 && is_node_name(node);
+		const char *text = named ? node : path;
+		part = named ? 2 : 1;
+		size_t add = named ? strlen(node) : 1;
+		if (length + add >= size)
+			return false;
+		memcpy(out + length, text, add);
+		length += add;
+	}
+	out[length] = '\0';
+	return true;
+}
+
 void plugstack_parse(struct plugstack *out, int ac, char **av, void (*complain)(const char *arg))
 {
 	strcpy(out->socket, DEFAULT_SOCKET);

@@ -140,10 +140,14 @@ static void gather_texts(spank_t sp, struct gimbal_core_request *r)
 
 static void gather(spank_t sp, struct gimbal_core_request *r, const struct plugstack *args)
 {
+	const char *node = getenv("SLURMD_NODENAME");
 	char text[8];
 
-	strcpy(step.socket, args->socket);
-	strcpy(step.pending, args->pending);
+	/* Where the name does not fit %n stays, and nobody listens there. */
+	if (!plugstack_path(step.socket, sizeof step.socket, args->socket, node))
+		strcpy(step.socket, args->socket);
+	if (!plugstack_path(step.pending, sizeof step.pending, args->pending, node))
+		strcpy(step.pending, args->pending);
 	r->socket = step.socket;
 	r->pending = step.pending;
 	r->timeout_ms = args->timeout_ms;

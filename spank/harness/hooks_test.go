@@ -83,6 +83,32 @@ func (d *daemon) step(n int) *script {
 	return s.do("tasks %d", n).do("hook exit")
 }
 
+// TestNodeName: %n in the plugin's paths is the node by slurmd's name, whatever
+// the job's environment says, and never leads out of the folder.
+func TestNodeName(t *testing.T) {
+	d := startDaemon(t)
+	dir, name := filepath.Split(d.socket)
+	for _, tc := range []struct {
+		socket, node string
+		reached      bool
+	}{
+		{dir + "%n", name, true},
+		{dir + "%n", "other", false},
+		{dir + "%n", "", false},
+		{dir + "x/%n", "../" + name, false},
+		{dir + "%n", strings.Repeat("n", 200), false},
+		{d.socket, "other", true},
+	} {
+		before := d.prepared.Load()
+		args := append(d.args(), "socket="+tc.socket)
+		s := plain.script(remote, args...).items().do("env SLURMD_NODENAME=%s", tc.node).do("jobenv SLURMD_NODENAME=%s", name)
+		out := s.do("hook init").do("ropt gimbal-pack").do("hook init_post_opt").do("hook exit").run(t)
+		if got := d.prepared.Load() > before; got != tc.reached || grep(out, "init_post_opt rc 0") == nil {
+			t.Errorf("socket=%s on %.20s: reached %v, want %v: %q", tc.socket, tc.node, got, tc.reached, out)
+		}
+	}
+}
+
 // TestForkedChildren: 200 tasks, many times over, also with a runtime that
 // collects garbage all the time. None hangs, each is registered once.
 func TestForkedChildren(t *testing.T) {
