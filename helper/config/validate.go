@@ -14,6 +14,7 @@ const (
 	minInterval = 50 * time.Millisecond
 	maxInterval = time.Minute
 	pauseWarn   = 110 * time.Second
+	maxSocket   = 107 // characters of a unix socket's path
 )
 
 // validate checks every value and returns the mistake that stands first in
@@ -55,8 +56,8 @@ func (c *Config) checkPaths(dec *decoder) {
 	if c.Swap.Library == "" {
 		dec.fail("swap.library", "swap.library must name CUDA's library; write swap.enabled = false to swap nothing")
 	}
-	if len(c.Socket.Path) > 107 {
-		dec.fail("socket.path", "socket.path: %d characters are more than a unix socket's path may have (107)", len(c.Socket.Path))
+	if len(c.Socket.Path) > maxSocket {
+		dec.fail("socket.path", "socket.path: %d characters are more than a unix socket's path may have (%d)", len(c.Socket.Path), maxSocket)
 	}
 	if c.Socket.Mode&0o600 != 0o600 {
 		dec.fail("socket.mode", "socket.mode: %04o takes the socket from its owner", c.Socket.Mode)

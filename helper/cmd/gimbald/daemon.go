@@ -60,8 +60,8 @@ type daemon struct {
 }
 
 // serve runs the daemon until a signal ends it.
-func serve(path string, stderr io.Writer) error {
-	cfg, set, warnings, err := load(path)
+func serve(path, node string, stderr io.Writer) error {
+	cfg, set, warnings, err := load(path, node)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func serve(path string, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
-	d := &daemon{path: path, log: log, started: time.Now(), cfg: cfg, policies: set,
+	d := &daemon{path: path, log: log, started: time.Now(), name: node, cfg: cfg, policies: set,
 		reloaded: make(chan struct{}, 1)}
 	d.reload.loaded = d.started
 	if err := d.open(ctx); err != nil {
@@ -91,7 +91,9 @@ func (d *daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.slurm = newSlurm(d.cfg)
-	d.name = d.slurm.nodeName(ctx, d.cfg.Node.Name)
+	if d.name == "" {
+		d.name = d.slurm.nodeName(ctx, d.cfg.Node.Name)
+	}
 	d.guard = newGuardian(d.cfg, d.log)
 	if d.stops, err = openStops(stopSetPath(d.cfg), d.guard.setGeneration); err != nil {
 		return err

@@ -74,6 +74,8 @@ func TestRunExitCodes(t *testing.T) {
 		}
 		return path
 	}
+	t.Setenv("SLURMD_NODENAME", "")
+	several := write("several.toml", "[node]\nstate_dir = \"/var/lib/gimbal/%n\"\n")
 	good, bad := write("good.toml", ""), write("bad.toml", "\n[sample]\nintervall = \"1s\"\n")
 	for _, c := range []struct {
 		args           []string
@@ -89,6 +91,10 @@ func TestRunExitCodes(t *testing.T) {
 		{[]string{"--check", "-c", good}, exitOK, "[sample]", ""},
 		{[]string{"--check", "-c", bad}, exitFailed, "", "bad.toml:3"},
 		{[]string{"-c", bad}, exitFailed, "", "bad.toml:3"},
+		{[]string{"--check", "-c", several}, exitFailed, "", "has %n"},
+		{[]string{"-c", several}, exitFailed, "", "has %n"},
+		{[]string{"--check", "-c", several, "-N", "n7"}, exitOK, `"/var/lib/gimbal/n7"`, ""},
+		{[]string{"--check", "-c", several, "--node=../etc"}, exitFailed, "", "is not a node's name"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(c.args, &stdout, &stderr)
@@ -109,7 +115,7 @@ func TestCheckPrintsWhatItReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	var first, second, warnings bytes.Buffer
-	if err := check(path, &first, &warnings); err != nil {
+	if err := check(path, "", &first, &warnings); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(first.String(), `"7s"`) {
@@ -118,7 +124,7 @@ func TestCheckPrintsWhatItReads(t *testing.T) {
 	if err := os.WriteFile(path, first.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := check(path, &second, &warnings); err != nil {
+	if err := check(path, "", &second, &warnings); err != nil {
 		t.Fatal(err)
 	}
 	if first.String() != second.String() {

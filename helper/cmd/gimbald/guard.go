@@ -192,10 +192,13 @@ const restoreWait = 10 * time.Second
 // releaseAll continues whatever an earlier daemon left stopped. By hand it also
 // brings back what was left in host RAM, which the guard cannot; from a service
 // that leaves it to the next daemon, or to the helper that waits for one.
-func releaseAll(configPath string, stdout io.Writer) error {
+func releaseAll(configPath, node string, stdout io.Writer) error {
 	c, _, err := config.Load(configPath)
 	if err != nil {
 		c = config.Default() // a mistake in the file must not keep jobs stopped
+	}
+	if err := atNode(c, node); err != nil {
+		return err
 	}
 	t, err := journal.TakeOver(stopSetPath(c), 0, 5*time.Second)
 	if err != nil {

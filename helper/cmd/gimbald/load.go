@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"os"
 	"strings"
 
 	"github.com/gimbal-hpc/gimbal/helper/config"
@@ -9,10 +12,13 @@ import (
 )
 
 // load reads the configuration and every policy that it offers. All of it is
-// right, or none of it is used.
-func load(path string) (*config.Config, *policy.Set, []string, error) {
+// right, or none of it is used. node is the node's name, "" where it was not told.
+func load(path, node string) (*config.Config, *policy.Set, []string, error) {
 	c, warnings, err := config.Load(path)
 	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := atNode(c, node); err != nil {
 		return nil, nil, nil, err
 	}
 	sources, err := c.LoadPolicies(policies.FS())
@@ -24,6 +30,20 @@ func load(path string) (*config.Config, *policy.Set, []string, error) {
 		return nil, nil, nil, err
 	}
 	return c, set, append(warnings, inForce(c, notes)...), nil
+}
+
+// atNode puts the node's name into the paths that have %n. It has to be told:
+// what Slurm says depends on whether slurmctld answers, and a daemon that lost
+// its state for that would leave jobs stopped.
+func atNode(c *config.Config, node string) error {
+	if !c.PerNode() {
+		return nil
+	}
+	name := cmp.Or(node, c.Node.Name, os.Getenv("SLURMD_NODENAME"))
+	if name == "" {
+		return errors.New("a path of the configuration has %n: tell the node's name with --node, or set node.name")
+	}
+	return c.AtNode(name)
 }
 
 // inForce keeps the notes on policies that a GPU has.

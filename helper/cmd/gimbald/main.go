@@ -25,6 +25,7 @@ const (
 
 type options struct {
 	config  string
+	node    string
 	check   bool
 	release bool
 	guard   bool
@@ -54,11 +55,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case o.helper:
 		return report(stderr, runHelper(o.calls, os.Stdin, stdout))
 	case o.check:
-		return report(stderr, check(o.config, stdout, stderr))
+		return report(stderr, check(o.config, o.node, stdout, stderr))
 	case o.release:
-		return report(stderr, releaseAll(o.config, stdout))
+		return report(stderr, releaseAll(o.config, o.node, stdout))
 	}
-	return report(stderr, serve(o.config, stderr))
+	return report(stderr, serve(o.config, o.node, stderr))
 }
 
 func report(stderr io.Writer, err error) int {
@@ -75,6 +76,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs.SetOutput(io.Discard)
 	fs.SortFlags = false
 	fs.StringVarP(&o.config, "config", "c", config.Path, "configuration `FILE`")
+	fs.StringVarP(&o.node, "node", "N", "", "Slurm's `NAME` of this node, instead of node.name; several can share a host")
 	fs.BoolVar(&o.check, "check", false, "print the effective configuration, or the first mistake in it, and exit")
 	fs.BoolVar(&o.release, "release", false, "continue everything that an earlier gimbald left stopped, and exit")
 	fs.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
@@ -104,8 +106,8 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 }
 
 // check prints the effective configuration, or returns the first mistake in it.
-func check(path string, stdout, stderr io.Writer) error {
-	c, _, warnings, err := load(path)
+func check(path, node string, stdout, stderr io.Writer) error {
+	c, _, warnings, err := load(path, node)
 	if err != nil {
 		return err
 	}
