@@ -74,7 +74,7 @@ func environment(base []string, conf string) []string {
 
 // steers tells whether a variable is one that Slurm's commands obey.
 func steers(name string) bool {
-	for _, p := range []string{"SLURM_", "SQUEUE_", "SCANCEL_", "SINFO_", "SCONTROL_", "LC_", "LANG"} {
+	for _, p := range []string{"SLURM_", "SRUN_", "SQUEUE_", "SCANCEL_", "SINFO_", "SCONTROL_", "LC_", "LANG"} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}
@@ -91,12 +91,8 @@ func (c *Client) call(ctx context.Context, name string, args ...string) (string,
 	}
 	start := time.Now()
 	defer func() { c.turn <- start }()
-	path := name
-	if c.opts.Bin != "" {
-		path = filepath.Join(c.opts.Bin, name)
-	}
 	out, errs := &capped{max: maxOut}, &capped{max: maxErr}
-	cmd := exec.CommandContext(ctx, path, args...)
+	cmd := exec.CommandContext(ctx, c.path(name), args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.env, out, errs, time.Second
 	if err := cmd.Run(); err != nil {
 		return "", explain(ctx, line(name, args), err, errs.String())
@@ -105,6 +101,14 @@ func (c *Client) call(ctx context.Context, name string, args ...string) (string,
 		return "", fmt.Errorf("%s: printed more than %d bytes", line(name, args), maxOut)
 	}
 	return out.String(), nil
+}
+
+// path is where a command lies.
+func (c *Client) path(name string) string {
+	if c.opts.Bin == "" {
+		return name
+	}
+	return filepath.Join(c.opts.Bin, name)
 }
 
 // wait takes the turn: when no other call is under way and the last one began

@@ -76,6 +76,32 @@ func TestWhatIsCalled(t *testing.T) {
 	}
 }
 
+// TestOverlap: what the command printed comes back, even where it failed, and
+// nothing of the caller's own step or packing goes along.
+func TestOverlap(t *testing.T) {
+	t.Setenv("SLURM_NTASKS", "32")
+	t.Setenv("GIMBAL_PACK", "1")
+	t.Setenv("GIMBAL_MEMORY", "9GiB")
+	c, calls := fake(t, Options{Timeout: 500 * time.Millisecond}, map[string]string{
+		"srun": `env | grep -E 'SLURM_NTASKS|GIMBAL'; case "$*" in *hang*) exec sleep 60;; *fail*) echo "srun: error: no" >&2; exit 3;; esac`})
+	out, err := c.Overlap(t.Context(), 7, "n3", "/bin/cmd", "an arg")
+	if err != nil || out != "GIMBAL_PACK=off\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if got := calls()[0]; !strings.Contains(got, "[--jobid=7]") || !strings.Contains(got, "[--nodelist=n3]") ||
+		!strings.Contains(got, "[--overlap]") || !strings.HasSuffix(got, " [/bin/cmd] [an arg]") {
+		t.Errorf("called %s", got)
+	}
+	out, err = c.Overlap(t.Context(), 7, "n3", "fail")
+	if out != "GIMBAL_PACK=off\n" || err == nil || !strings.Contains(err.Error(), "srun: error: no") {
+		t.Errorf("a command that fails: %q, %v", out, err)
+	}
+	start := time.Now()
+	if _, err = c.Overlap(t.Context(), 7, "n3", "hang"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 20*time.Second {
+		t.Errorf("a node that hangs: %v after %s", err, time.Since(start))
+	}
+}
+
 func TestCancelThoughTheCommentFails(t *testing.T) {
 	c, calls := fake(t, Options{}, map[string]string{"scontrol": "exit 1", "scancel": ""})
 	err := c.Cancel(t.Context(), 7, "why")
@@ -236,7 +262,7 @@ func TestCallsAreBoundedInRate(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	base := []string{"PATH=/bin", "SLURM_CONF=/old", "SQUEUE_FORMAT=x", "SLURM_JOB_ID=1", "TZ=CET", "LANG=de", "HOME=/root", "SLURMD_NODENAME=n0"}
+	base := []string{"PATH=/bin", "SLURM_CONF=/old", "SQUEUE_FORMAT=x", "SRUN_EXPORT_ENV=NONE", "SLURM_JOB_ID=1", "TZ=CET", "LANG=de", "HOME=/root", "SLURMD_NODENAME=n0"}
 	got := environment(base, "/new")
 	want := []string{"PATH=/bin", "HOME=/root", "SLURMD_NODENAME=n0", "LC_ALL=C", "TZ=UTC", "SLURM_TIME_FORMAT=standard", "SLURM_CONF=/new"}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -66,7 +66,8 @@ func (o *order) set() *pflag.FlagSet {
 	if o.do != release {
 		f.StringVar(&o.why, "why", "", "`text` that the journal keeps and the job's owner reads")
 	}
-	f.StringVar(&o.socket, "socket", wire.DefaultSocket, "gimbald's `path`")
+	o.socket = wire.DefaultSocket
+	f.Var(nodePath{&o.socket}, "socket", "gimbald's `path`")
 	f.BoolVarP(&o.help, "help", "h", false, "this text")
 	return f
 }

@@ -68,7 +68,7 @@ func (d *doctor) set() *pflag.FlagSet {
 	f.StringVar(&d.slurm, "slurm-conf", "", "`folder` of slurm.conf, gres.conf, cgroup.conf and plugstack.conf")
 	f.StringVar(&d.node, "node", "", "Slurm's `name` of this node, where it cannot be told from the host's")
 	f.StringVarP(&d.file, "config", "c", config.Path, "gimbald's configuration `file`")
-	f.StringVar(&d.socket, "socket", "", "gimbald's `path`, instead of socket.path of the configuration")
+	f.Var(nodePath{&d.socket}, "socket", "gimbald's `path`, instead of socket.path of the configuration")
 	f.StringVar(&d.root, "root", "/", "`folder` to take for / when files are read: an image, say")
 	f.BoolVar(&d.login, "login", false, "check a login host: the plugin only")
 	f.BoolVar(&d.json, "json", false, "as JSON, schema "+doctorSchema)
@@ -123,12 +123,20 @@ func (d *doctor) look() {
 
 // isNode tells a node with GPUs from a login host.
 func (d *doctor) isNode() bool {
-	for _, p := range []string{d.file, d.path("/proc/driver/nvidia/version"), d.path(d.cfg.Socket.Path)} {
+	for _, p := range []string{d.file, d.path("/proc/driver/nvidia/version"), d.path(d.atNode(d.cfg.Socket.Path))} {
 		if _, err := os.Stat(p); err == nil {
 			return true
 		}
 	}
 	return d.conf.nodeFound || len(d.processes("slurmd")) > 0
+}
+
+// atNode puts this node's name for %n.
+func (d *doctor) atNode(path string) string {
+	for _, name := range d.nodeNames() {
+		return config.NodePath(path, name)
+	}
+	return path
 }
 
 // path is where a file of the host lies.
@@ -244,7 +252,7 @@ func (d *doctor) checkConfig() {
 	}
 	d.cfg = c
 	if d.socket == "" {
-		d.socket = d.path(c.Socket.Path)
+		d.socket = d.path(d.atNode(c.Socket.Path))
 	}
 }
 

@@ -142,7 +142,7 @@ func (d *doctor) plugArguments(l plugLine) {
 		if said == "" {
 			said = plugDefaults()[name]
 		}
-		if said != want && !d.login {
+		if d.atNode(said) != d.atNode(want) && !d.login {
 			d.problem("plugstack", fmt.Sprintf("Make both the same, such as %s=%s", name, want),
 				"%s: the plugin uses %s=%s, gimbald %s", l.place(), name, said, want)
 		}

@@ -34,8 +34,9 @@ type source struct {
 }
 
 func (s *source) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.socket, "socket", wire.DefaultSocket, "gimbald's `path`")
-	f.StringVar(&s.state, "state-dir", "/var/lib/gimbal", "`folder` of gimbald's journal, read with --offline")
+	s.socket, s.state = wire.DefaultSocket, "/var/lib/gimbal"
+	f.Var(nodePath{&s.socket}, "socket", "gimbald's `path`")
+	f.Var(nodePath{&s.state}, "state-dir", "`folder` of gimbald's journal, read with --offline")
 	f.BoolVar(&s.offline, "offline", false, "read what gimbald last wrote to disk, and say how old it is")
 }
 

@@ -22,7 +22,7 @@ type statusFlags struct {
 	noHeader, parsable, parsable2, brief      bool
 	long, allocations, allUsers, truncate     bool
 	duplicates, helpFormat, json, self, about bool
-	verbose, help, gpus                       bool
+	verbose, help, gpus, allNodes, machine    bool
 }
 
 const statusUsage = `Usage: gimbal status [OPTION]...
@@ -76,6 +76,9 @@ func (s *statusFlags) set() *pflag.FlagSet {
 	f.BoolVar(&s.self, "self", false, "inside a job: is it packed, on which GPU, with how many")
 	f.BoolVar(&s.gpus, "gpus", false, "a row for each GPU: what is in use, by whom, under which policy")
 	f.BoolVar(&s.about, "daemon", false, "how gimbald itself is")
+	f.BoolVar(&s.allNodes, "all-nodes", false, "ask every node of the job that -j names, by a step of the job on each")
+	f.BoolVar(&s.machine, "snapshot", false, "answer another node's --all-nodes")
+	_ = f.MarkHidden("snapshot") // fails for an option that is not there
 	s.flags(f)
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say on stderr which time window is meant")
 	f.BoolVarP(&s.help, "help", "h", false, "this text")
@@ -98,6 +101,10 @@ func runStatus(args []string, w world) int {
 		return exitOK
 	case s.helpFormat:
 		return done(w, "status", report.WriteFields(w.stdout))
+	case s.allNodes:
+		return s.everywhere(args, w)
+	case s.machine:
+		return s.writeSnapshot(w)
 	case s.self:
 		return statusSelf(s.source, w)
 	case s.about:
@@ -169,11 +176,16 @@ func (s *statusFlags) write(w world, snap *model.Snapshot, q model.StatusQuery, 
 	if snap.Degraded != "" {
 		fmt.Fprintf(w.stderr, "gimbal status: degraded: %s\n", snap.Degraded)
 	}
+	return report.Write(w.stdout, cols, report.Rows(snap, sel, s.style(w)), l)
+}
+
+// style is how values are written.
+func (s *statusFlags) style(w world) report.Style {
 	style := report.Style{Location: w.now().Location()}
 	if s.units != "" {
 		style.Unit = s.units[0]
 	}
-	return report.Write(w.stdout, cols, report.Rows(snap, sel, style), l)
+	return style
 }
 
 // ownOnly tells whether somebody gets his own jobs only, as from sacct: who is
@@ -234,17 +246,20 @@ func (s *statusFlags) window(now time.Time) (start, end time.Time, err error) {
 
 // layout reads how the table is to look.
 func (s *statusFlags) layout(w world) ([]report.Column, report.Layout, error) {
-	format := s.format
+	format, node := s.format, ""
+	if s.allNodes {
+		node = "NodeList,"
+	}
 	switch {
 	case format != "":
 	case s.brief:
-		format = report.BriefFormat
+		format = node + report.BriefFormat
 	case s.long:
 		format = "ALL"
 	case w.env("GIMBAL_FORMAT") != "":
 		format = w.env("GIMBAL_FORMAT")
 	default:
-		format = report.DefaultFormat
+		format = node + report.DefaultFormat
 	}
 	cols, err := report.ParseFormat(format)
 	l := report.Layout{NoHeader: s.noHeader, Parsable: s.parsable || s.parsable2, Trailing: s.parsable && !s.parsable2, Delimiter: s.delimiter}

@@ -46,7 +46,8 @@ func (t *topFlags) set() *pflag.FlagSet {
 	f.StringVarP(&t.delay, "delay", "d", "1s", "`time` between two looks")
 	f.StringVarP(&t.sort, "sort", "s", "job", "`order` of tenants: "+strings.Join(topSorts, ", "))
 	f.StringVarP(&t.user, "user", "u", "", "only tenants of this `user`")
-	f.StringVar(&t.socket, "socket", wire.DefaultSocket, "gimbald's `path`")
+	t.socket = wire.DefaultSocket
+	f.Var(nodePath{&t.socket}, "socket", "gimbald's `path`")
 	f.BoolVarP(&t.help, "help", "h", false, "this text")
 	return f
 }

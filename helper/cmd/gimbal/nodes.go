@@ -1,0 +1,233 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
+	"github.com/gimbal-hpc/gimbal/helper/slurm"
+)
+
+// Bounds of asking the nodes of a job.
+const (
+	nodeLimit   = 15 * time.Second // for one node
+	nodesAtOnce = 8
+)
+
+// nodePath is the value of an option: a path whose %n is Slurm's name of this
+// node.
+type nodePath struct{ path *string }
+
+func (p nodePath) Set(s string) error {
+	*p.path = config.NodePath(s, thisNode())
+	return nil
+}
+
+func (p nodePath) String() string {
+	if p.path == nil {
+		return ""
+	}
+	return *p.path
+}
+
+func (nodePath) Type() string { return "string" }
+
+// thisNode is the node that a step runs on, elsewhere the host's short name.
+func thisNode() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	short, _, _ := strings.Cut(host, ".")
+	return cmp.Or(os.Getenv("SLURMD_NODENAME"), short)
+}
+
+// nodeAnswer is what one of a job's nodes said.
+type nodeAnswer struct {
+	node string
+	snap *model.Snapshot // nil: nothing
+	err  error           // why it said nothing, or not all
+}
+
+// everywhere shows a job on all of its nodes. args is the command line, which
+// each node is asked with.
+func (s *statusFlags) everywhere(args []string, w world) int {
+	q, err := s.query(w)
+	if err == nil {
+		err = s.checkEverywhere(q.Jobs)
+	}
+	if err != nil {
+		return wrongUsage(w, "status", err)
+	}
+	cols, layout, err := s.layout(w)
+	if err != nil {
+		return wrongUsage(w, "status", err)
+	}
+	client := slurm.New(slurm.Options{Timeout: nodeLimit})
+	nodes, err := jobNodes(client, q.Jobs[0].Job)
+	if err != nil {
+		return failure(w, "status", err)
+	}
+	command, err := nodeCommand(args)
+	if err != nil {
+		return failure(w, "status", err)
+	}
+	answers := askNodes(nodes, func(node string) nodeAnswer { return askNode(client, q.Jobs[0].Job, node, command) })
+	if err := s.writeEverywhere(w, answers, q, cols, layout); err != nil {
+		return failure(w, "status", err)
+	}
+	return sayMissing(w, answers)
+}
+
+// checkEverywhere looks for what does not go with --all-nodes.
+func (s *statusFlags) checkEverywhere(jobs []model.JobRef) error {
+	whole := model.JobRef{Task: model.NoVal, Offset: model.NoVal, Step: model.NoVal}
+	if len(jobs) == 1 {
+		whole.Job = jobs[0].Job
+	}
+	switch {
+	case len(jobs) != 1 || jobs[0] != whole:
+		return errors.New("--all-nodes needs one job by its own number, as in -j 12 (column JobIDRaw)")
+	case s.self || s.gpus || s.about || s.offline:
+		return errors.New("--all-nodes goes with none of --self, --gpus, --daemon and --offline")
+	}
+	return nil
+}
+
+// jobNodes asks Slurm where a job runs.
+func jobNodes(client *slurm.Client, id uint32) ([]string, error) {
+	job, err := client.Job(context.Background(), id)
+	switch {
+	case err != nil:
+		return nil, err
+	case job.Ended():
+		return nil, fmt.Errorf("job %d is %s: no step can be started to ask its nodes (%s); ask each with 'gimbal status -j %d' there",
+			id, job.State, job.Nodes, id)
+	case job.Nodes == "":
+		return nil, fmt.Errorf("job %d is %s: it is on no node", id, job.State)
+	}
+	return expandNames(job.Nodes), nil
+}
+
+// nodeCommand is what a node is asked with: this very program with this
+// command line, but for itself alone and in a form to be read.
+func nodeCommand(args []string) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	command := []string{self, "status", "--snapshot"}
+	for _, a := range args {
+		if name, _, _ := strings.Cut(a, "="); name != "--all-nodes" {
+			command = append(command, a)
+		}
+	}
+	return command, nil
+}
+
+// askNodes asks all nodes, some of them at once, and returns the answers in
+// the order of the nodes.
+func askNodes(nodes []string, ask func(node string) nodeAnswer) []nodeAnswer {
+	answers := make([]nodeAnswer, len(nodes))
+	turns := make(chan struct{}, nodesAtOnce)
+	var wg sync.WaitGroup
+	for i, node := range nodes {
+		turns <- struct{}{}
+		wg.Go(func() {
+			answers[i] = ask(node)
+			<-turns
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// askNode asks one node by a step of the job.
+func askNode(client *slurm.Client, job uint32, node string, command []string) nodeAnswer {
+	out, err := client.Overlap(context.Background(), job, node, command...)
+	a := nodeAnswer{node: node, err: err}
+	var snap model.Snapshot
+	switch jerr := json.Unmarshal([]byte(out), &snap); {
+	case jerr == nil:
+		a.snap = &snap
+	case err == nil:
+		a.err = fmt.Errorf("what it answered cannot be read: %w", jerr)
+	}
+	return a
+}
+
+// writeEverywhere shows the answers as one table, or one JSON.
+func (s *statusFlags) writeEverywhere(w world, answers []nodeAnswer, q model.StatusQuery, cols []report.Column, l report.Layout) error {
+	all := model.Snapshot{At: w.now()}
+	doc := report.NewNodesDocument(w.now())
+	sel := report.Selection{Jobs: q.Jobs, Allocations: s.allocations}
+	for _, a := range answers {
+		if a.err != nil {
+			doc.Silent = append(doc.Silent, report.SilentDocument{Node: a.node, Error: a.err.Error()})
+		}
+		if a.snap == nil {
+			continue
+		}
+		if a.snap.Degraded != "" {
+			fmt.Fprintf(w.stderr, "gimbal status: node %s: degraded: %s\n", a.node, a.snap.Degraded)
+		}
+		a.snap.Node = a.node
+		if s.truncate {
+			truncate(a.snap, q)
+		}
+		doc.Nodes = append(doc.Nodes, report.NewDocument(a.snap, sel))
+		all.GPUs = append(all.GPUs, a.snap.GPUs...)
+		for _, v := range a.snap.Tenants {
+			v.Reg.Node = a.node
+			all.Tenants = append(all.Tenants, v)
+		}
+	}
+	if s.json {
+		return report.WriteNodesJSON(w.stdout, doc)
+	}
+	return report.Write(w.stdout, cols, report.Rows(&all, sel, s.style(w)), l)
+}
+
+// sayMissing names the nodes that said nothing, or not all.
+func sayMissing(w world, answers []nodeAnswer) int {
+	code := exitOK
+	for _, a := range answers {
+		if a.err != nil {
+			fmt.Fprintf(w.stderr, "gimbal status: node %s: %s\n", a.node, clean(a.err.Error()))
+			code = exitUnreachable
+		}
+	}
+	return code
+}
+
+// writeSnapshot answers another node's --all-nodes.
+func (s *statusFlags) writeSnapshot(w world) int {
+	q, err := s.query(w)
+	if err != nil {
+		return wrongUsage(w, "status", err)
+	}
+	snap, note, err := s.snapshot(q, w.now())
+	if err != nil && note == "" {
+		return failure(w, "status", err)
+	}
+	s.say(w, note, err)
+	// Only the GPUs of what is shown: the rest is the node's own matter.
+	snap.Strays, snap.Foreign, snap.Policies = nil, nil, nil
+	snap.GPUs = slices.DeleteFunc(snap.GPUs, func(g model.GPU) bool {
+		return !slices.ContainsFunc(snap.Tenants, func(v model.View) bool { return slices.Contains(v.GPUs, g.UUID) })
+	})
+	if werr := json.NewEncoder(w.stdout).Encode(snap); werr != nil {
+		return failure(w, "status", werr)
+	}
+	return s.exit(err)
+}
