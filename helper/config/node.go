@@ -23,7 +23,7 @@ func NodePath(path, node string) string {
 
 // own are the paths that belong to one daemon alone.
 func (c *Config) own() []*string {
-	return []*string{&c.Socket.Path, &c.Node.StateDir, &c.Node.PendingDir}
+	return []*string{&c.Socket.Path, &c.Node.StateDir, &c.Node.PendingDir, &c.Metrics.Textfile}
 }
 
 // PerNode tells whether a path of this daemon depends on the node's name, so

@@ -27,13 +27,14 @@ func TestAtNode(t *testing.T) {
 		t.Error("the default configuration depends on the node")
 	}
 	c.Socket.Path, c.Node.StateDir, c.Node.PendingDir = "/run/%n/sock", "/var/%n", "/run/%n/pending"
+	c.Metrics.Textfile = "/var/%n.prom"
 	if !c.PerNode() {
 		t.Error("PerNode() is false")
 	}
 	if err := c.AtNode("n1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Socket.Path + " " + c.Node.StateDir + " " + c.Node.PendingDir; got != "/run/n1/sock /var/n1 /run/n1/pending" || c.PerNode() {
+	if got := c.Socket.Path + " " + c.Node.StateDir + " " + c.Node.PendingDir + " " + c.Metrics.Textfile; got != "/run/n1/sock /var/n1 /run/n1/pending /var/n1.prom" || c.PerNode() {
 		t.Errorf("paths %s", got)
 	}
 	for name, want := range map[string]string{"a/b": "is not a node's name", strings.Repeat("x", 100): "longer than"} {
