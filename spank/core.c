@@ -1,14 +1,13 @@
 /*
- * The Go library: loaded only in the slurmstepd of a packed step, and called
- * so that nothing of its runtime shows in the process.
+ * The Go library: loaded only in the slurmstepd of a packed step, only once it
+ * is needed, and called so that nothing of its runtime shows in the process.
  *
  *   - Each call runs in a thread of its own with all signals blocked. So a
  *     signal for slurmstepd never lands in a thread of Go's, slurmstepd's own
  *     threads never enter Go, and a call that hangs can be left behind.
  *   - The runtime's signal handlers are in place only while a call runs.
  *   - It raises the soft limit on open files; that is undone.
- *   - Loading happens before the fork of the tasks, but a child never calls:
- *     Go does not survive a fork.
+ *   - A forked child never loads it nor calls it: Go does not survive a fork.
  */
 #include "gimbal.h"
 
@@ -31,14 +30,13 @@
 #define SIGNALS 64
 
 static const char *const call_names[CORE_OPS] = {
-	[CORE_PREPARE] = "gimbal_core_prepare",
-	[CORE_REGISTER] = "gimbal_core_register",
-	[CORE_TASK_EXIT] = "gimbal_core_task_exit",
-	[CORE_STEP_END] = "gimbal_core_step_end",
+	[CORE_READ] = "gimbal_core_read",
+	[CORE_LEAVE] = "gimbal_core_leave",
 };
 
 static struct {
-	pid_t pid; /* that loaded it; 0: none, or given up */
+	pid_t tried; /* that tried to load it; 0: none yet */
+	bool loaded; /* and can call it */
 	gimbal_core_call *calls[CORE_OPS];
 	/* Handlers that the runtime installed: NULL where it installed none. */
 	bool changed[SIGNALS + 1];
@@ -52,6 +50,7 @@ struct job {
 	/* in */
 	const char *path;
 	enum core_op op;
+	char *params, *answer; /* copies: the thread may outlive the call */
 	struct gimbal_core_request request;
 	/* out */
 	struct gimbal_core_reply reply;
@@ -83,6 +82,8 @@ static void job_free(struct job *job)
 {
 	pthread_cond_destroy(&job->finished);
 	pthread_mutex_destroy(&job->lock);
+	free(job->params);
+	free(job->answer);
 	free(job);
 }
 
@@ -266,24 +267,24 @@ static bool load(const char *path, char *why)
 	return loaded;
 }
 
-bool core_load(const char *path)
+/* Loads it at the first call, and says once why that does not work. */
+static bool ready(const char *path)
 {
 	static char real[PATH_MAX];
 	char why[GIMBAL_MESSAGE_SIZE] = "";
 	const char *problem;
 
-	if (core.pid != 0)
-		return core.pid == getpid();
+	if (core.tried != 0)
+		return core.loaded && core.tried == getpid();
+	core.tried = getpid();
 	if (!realpath(path, real))
 		problem = strerror(errno);
 	else if (!(problem = check_file(real)))
 		problem = load(real, why) ? NULL : why;
-	if (problem) {
-		slurm_info("gimbal: %s: %s; the step runs unpacked", path, problem);
-		return false;
-	}
-	core.pid = getpid();
-	return true;
+	if (problem)
+		slurm_info("gimbal: %s: %s; the step runs without it", path, problem);
+	core.loaded = !problem;
+	return core.loaded;
 }
 
 /* ---- calling ---- */
@@ -293,7 +294,23 @@ static int call_run(struct job *job)
 	return core.calls[job->op](&job->request, &job->reply);
 }
 
-int core_call(enum core_op op, const struct gimbal_core_request *req, struct gimbal_core_reply *reply)
+static struct job *call_new(enum core_op op, const struct gimbal_core_request *req)
+{
+	struct job *job = job_new(call_run);
+
+	if (!job)
+		return NULL;
+	job->op = op;
+	job->request = *req;
+	job->request.params = job->params = strdup(req->params);
+	job->request.answer = job->answer = strdup(req->answer);
+	if (job->params && job->answer)
+		return job;
+	job_free(job);
+	return NULL;
+}
+
+int core_call(const struct plugstack *args, enum core_op op, const struct gimbal_core_request *req, struct gimbal_core_reply *reply)
 {
 	struct sigaction before[SIGNALS + 1];
 	struct job *job;
@@ -301,19 +318,17 @@ int core_call(enum core_op op, const struct gimbal_core_request *req, struct gim
 	int result = -1;
 
 	memset(reply, 0, sizeof *reply);
-	if (core.pid != getpid() || !(job = job_new(call_run)))
+	if (!ready(args->core) || !(job = call_new(op, req)))
 		return -1;
-	job->op = op;
-	job->request = *req;
 	handlers_install(before);
 	if (!job_start(job, &thread)) {
 		job_free(job);
-	} else if (job_wait(job, thread, req->timeout_ms + GRACE_MS)) {
+	} else if (job_wait(job, thread, args->timeout_ms + GRACE_MS)) {
 		result = job->result;
 		*reply = job->reply;
 		job_free(job);
 	} else {
-		core.pid = 0;
+		core.loaded = false;
 		slurm_info("gimbal: the core does not come back, left alone from now on");
 	}
 	handlers_restore(before);

@@ -6,7 +6,9 @@
  *   step.c       slurmstepd: a packed step is made known to gimbald
  *
  * and what they share: options.c and check.c (the options), deadline.c (its
- * time forms), core.c (the Go library), plugstack.c (arguments, double load).
+ * time forms), plugstack.c (arguments, double load); and of what slurmstepd
+ * tells gimbald: request.c (the words), daemon.c (the socket), tell.c (who is
+ * asked, and for how long), core.c (the Go library).
  */
 #ifndef GIMBAL_H
 #define GIMBAL_H
@@ -14,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 /* What spank.h declares is what a plugin exports; the rest stays hidden. */
@@ -132,23 +135,79 @@ void step_task_post_fork(spank_t sp);
 void step_task_exit(spank_t sp);
 void step_exit(void);
 
+/* ---- request.c ---- */
+
+/* The longest parameters, with their NUL; wire.MaxRequest bounds the line. */
+#define REQUEST_SIZE (60 << 10)
+
+/* A longer value of the environment is no value: none is in earnest. */
+#define VALUE_MOST 1024
+
+/* What Slurm says of the step; NO_VAL and "" where it says nothing. */
+struct step_facts {
+	uint32_t job, step;
+	uint32_t array_job, array_task; /* task: NO_VAL when in no array */
+	uint32_t het_job, het_offset;   /* offset: NO_VAL when in no het job */
+	uint32_t tasks, nnodes, node, restart, uid, gid;
+	int64_t end_time;               /* unix seconds, 0 unknown */
+	bool own, pty;
+	const char *gpus_from;          /* the variable that gpus are from */
+	char gpus[VALUE_MOST + 1], visible[VALUE_MOST + 1], user[VALUE_MOST + 1];
+	char account[VALUE_MOST + 1], partition[VALUE_MOST + 1], job_name[VALUE_MOST + 1];
+	char options[OPT_COUNT][OPTION_SIZE]; /* in force, in their canonical form */
+};
+
+struct task_facts {
+	uint32_t global, local; /* its number in the step, and on this node */
+	pid_t pid;
+	uint64_t start;         /* clock ticks since boot, 0 unknown */
+	int status;             /* as wait(2) gives it */
+};
+
+/* The parameters of each request, as JSON in REQUEST_SIZE bytes; false: too long. */
+bool request_prepare(char *out, const struct step_facts *f);
+void request_task_exit(char *out, const struct step_facts *f, const struct task_facts *task);
+void request_step_end(char *out, const struct step_facts *f);
+
+/* Finds the task's start time as well; false and errno when the task is gone. */
+bool request_register(char *out, const struct step_facts *f, struct task_facts *task);
+
+/* ---- daemon.c ---- */
+
+/* The longest answer that is read, with its NUL. */
+#define ANSWER_SIZE (64 << 10)
+
+int64_t monotonic_ms(void);
+
+/*
+ * Sends a line to the daemon at a socket and reads its answer, all within ms.
+ * False and errno when nobody answered who can be trusted.
+ */
+bool daemon_ask(const char *path, const char *line, uint32_t ms, char *answer, size_t size);
+
+/* ---- tell.c ---- */
+
+enum tell_op { TELL_PREPARE, TELL_REGISTER, TELL_TASK_EXIT, TELL_STEP_END, TELL_COUNT };
+
+/*
+ * Tells the daemon, or leaves it for a daemon to come; all of a step's calls
+ * together take hardly longer than the time-out. The reply is empty when no
+ * daemon answered; then false.
+ */
+bool tell(enum tell_op op, const struct plugstack *args, const char *params, struct gimbal_core_reply *reply);
+
 /* ---- core.c ---- */
 
-enum core_op { CORE_PREPARE, CORE_REGISTER, CORE_TASK_EXIT, CORE_STEP_END, CORE_OPS };
+enum core_op { CORE_READ, CORE_LEAVE, CORE_OPS };
 
 /*
- * Loads the core into this process, once. False, and a line in the log, when
- * that fails; then core_call does nothing. The process's signal handlers,
- * signal mask and limits are afterwards what they were.
+ * Calls the core, which the first call loads, in a thread of its own and waits
+ * at most for the time-out and a little. Returns what the core returns, -1 also
+ * when there is none (the log says why, once) or it did not come back in time;
+ * after that it is not called again. A forked child always gets -1. The
+ * process's signal handlers, signal mask and limits are afterwards what they
+ * were.
  */
-bool core_load(const char *path);
-
-/*
- * Calls the core in a thread of its own and waits at most timeout_ms and a
- * little. Returns what the core returns, -1 also when there is none or it did
- * not come back in time; after that it is not called again. A forked child
- * always gets -1.
- */
-int core_call(enum core_op op, const struct gimbal_core_request *req, struct gimbal_core_reply *reply);
+int core_call(const struct plugstack *args, enum core_op op, const struct gimbal_core_request *req, struct gimbal_core_reply *reply);
 
 #endif

@@ -1,6 +1,6 @@
 # The plugin: a front in plain C that Slurm loads, and the core in Go that the
 # front loads for packed steps only. Paths are relative to the top folder.
-GIMBAL_SO_SRC := $(addprefix spank/,gimbal.c options.c check.c deadline.c submit.c step.c core.c plugstack.c)
+GIMBAL_SO_SRC := $(addprefix spank/,gimbal.c options.c check.c deadline.c submit.c step.c request.c daemon.c tell.c core.c plugstack.c)
 GIMBAL_SO_CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra -Werror \
 	-Wshadow -Wformat=2 -fstack-protector-strong -D_FORTIFY_SOURCE=2
 # Undefined symbols are Slurm's own, there once it has loaded us: not -z defs.

@@ -5,6 +5,7 @@
  */
 #include "gimbal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +15,20 @@
 /* Slurm's step that only holds the job's cgroup: it has no task of the user. */
 #define EXTERN_STEP 0xfffffffcu
 
-/* A longer value is no value: none of these is in earnest. */
-#define VALUE_MOST 1024
-
-/* The strings of the request; they live as long as the process. */
-enum text { TEXT_GPUS, TEXT_VISIBLE, TEXT_USER, TEXT_ACCOUNT, TEXT_PARTITION, TEXT_JOB_NAME, TEXT_COUNT };
+/* A task that was told of, by pid; slurmstepd reaps it before it tells its end. */
+struct known { pid_t pid; uint64_t start; };
 
 static struct {
 	bool begun, packed;
 	pid_t registered, exited; /* the last task that was told of */
-	struct gimbal_core_request request;
-	char text[TEXT_COUNT][VALUE_MOST + 1];
-	char options[OPT_COUNT][OPTION_SIZE];
-	char socket[sizeof(((struct plugstack *)0)->socket)];
-	char pending[sizeof(((struct plugstack *)0)->pending)];
+	struct known *tasks;
+	size_t task_count;
+	struct plugstack args;
+	struct step_facts facts;
 } step;
+
+/* The parameters of the request at hand. */
+static char params[REQUEST_SIZE];
 
 /* ---- what Slurm knows of the step ---- */
 
@@ -78,89 +78,83 @@ static uint32_t het_component(spank_t sp, const char *list, int i)
 }
 
 /* Which component of which het job the step's job is, if it is one. */
-static void gather_het(spank_t sp, struct gimbal_core_request *r)
+static void gather_het(spank_t sp, struct step_facts *f)
 {
 	char list[VALUE_MOST + 1];
 
 	job_env(sp, GIMBAL_HET_VAR, list, sizeof list);
-	r->het_job = 0;
-	r->het_offset = GIMBAL_NO_VAL;
+	f->het_job = 0;
+	f->het_offset = GIMBAL_NO_VAL;
 	for (int i = 0; i < HET_COMPONENTS; i++) {
 		uint32_t id = het_component(sp, list, i);
 		if (id == 0)
 			return;
-		if (id == r->job) {
-			r->het_job = het_component(sp, list, 0);
-			r->het_offset = (uint32_t)i;
+		if (id == f->job) {
+			f->het_job = het_component(sp, list, 0);
+			f->het_offset = (uint32_t)i;
 			return;
 		}
 	}
 }
 
-static void gather_numbers(spank_t sp, struct gimbal_core_request *r)
+static void gather_numbers(spank_t sp, struct step_facts *f)
 {
 	uid_t uid;
 	gid_t gid;
 
-	r->uid = spank_get_item(sp, S_JOB_UID, &uid) == ESPANK_SUCCESS ? uid : GIMBAL_NO_VAL;
-	r->gid = spank_get_item(sp, S_JOB_GID, &gid) == ESPANK_SUCCESS ? gid : GIMBAL_NO_VAL;
-	r->array_task = item_u32(sp, S_JOB_ARRAY_TASK_ID, GIMBAL_NO_VAL);
-	r->array_job = r->array_task == GIMBAL_NO_VAL ? 0 : item_u32(sp, S_JOB_ARRAY_ID, 0);
-	gather_het(sp, r);
-	r->tasks = item_u32(sp, S_JOB_LOCAL_TASK_COUNT, 0);
-	r->nnodes = (uint32_t)job_env_number(sp, "SLURM_JOB_NUM_NODES", 0);
-	if (r->nnodes == 0)
-		r->nnodes = item_u32(sp, S_JOB_NNODES, 0);
-	r->node = item_u32(sp, S_JOB_NODEID, 0);
-	r->restart = item_u32(sp, S_SLURM_RESTART_COUNT, 0);
-	r->end_time = job_env_number(sp, "SLURM_JOB_END_TIME", 0);
+	f->uid = spank_get_item(sp, S_JOB_UID, &uid) == ESPANK_SUCCESS ? uid : GIMBAL_NO_VAL;
+	f->gid = spank_get_item(sp, S_JOB_GID, &gid) == ESPANK_SUCCESS ? gid : GIMBAL_NO_VAL;
+	f->array_task = item_u32(sp, S_JOB_ARRAY_TASK_ID, GIMBAL_NO_VAL);
+	f->array_job = f->array_task == GIMBAL_NO_VAL ? 0 : item_u32(sp, S_JOB_ARRAY_ID, 0);
+	gather_het(sp, f);
+	f->tasks = item_u32(sp, S_JOB_LOCAL_TASK_COUNT, 0);
+	f->nnodes = (uint32_t)job_env_number(sp, "SLURM_JOB_NUM_NODES", 0);
+	if (f->nnodes == 0)
+		f->nnodes = item_u32(sp, S_JOB_NNODES, 0);
+	f->node = item_u32(sp, S_JOB_NODEID, 0);
+	f->restart = item_u32(sp, S_SLURM_RESTART_COUNT, 0);
+	f->end_time = job_env_number(sp, "SLURM_JOB_END_TIME", 0);
 }
 
-static const char *text_of(spank_t sp, enum text which, const char *name)
-{
-	return job_env(sp, name, step.text[which], sizeof step.text[which]);
-}
+/* A text of the job's environment, into one of the facts. */
+#define TEXT_OF(sp, fact, name) job_env(sp, name, fact, sizeof(fact))
 
-static void gather_texts(spank_t sp, struct gimbal_core_request *r)
+static void gather_texts(spank_t sp, struct step_facts *f)
 {
-	r->gpus_from = "SLURM_STEP_GPUS";
-	r->gpus = text_of(sp, TEXT_GPUS, r->gpus_from);
-	if (!*r->gpus) {
-		r->gpus_from = "SLURM_JOB_GPUS";
-		r->gpus = text_of(sp, TEXT_GPUS, r->gpus_from);
+	f->gpus_from = "SLURM_STEP_GPUS";
+	if (!*TEXT_OF(sp, f->gpus, f->gpus_from)) {
+		f->gpus_from = "SLURM_JOB_GPUS";
+		TEXT_OF(sp, f->gpus, f->gpus_from);
 	}
-	if (!*r->gpus)
-		r->gpus_from = "";
-	r->visible = text_of(sp, TEXT_VISIBLE, "CUDA_VISIBLE_DEVICES");
-	r->user = text_of(sp, TEXT_USER, "SLURM_JOB_USER");
-	r->account = text_of(sp, TEXT_ACCOUNT, "SLURM_JOB_ACCOUNT");
-	r->partition = text_of(sp, TEXT_PARTITION, "SLURM_JOB_PARTITION");
-	r->job_name = text_of(sp, TEXT_JOB_NAME, "SLURM_JOB_NAME");
+	if (!*f->gpus)
+		f->gpus_from = "";
+	TEXT_OF(sp, f->visible, "CUDA_VISIBLE_DEVICES");
+	TEXT_OF(sp, f->user, "SLURM_JOB_USER");
+	TEXT_OF(sp, f->account, "SLURM_JOB_ACCOUNT");
+	TEXT_OF(sp, f->partition, "SLURM_JOB_PARTITION");
+	TEXT_OF(sp, f->job_name, "SLURM_JOB_NAME");
 }
 
-static void gather(spank_t sp, struct gimbal_core_request *r, const struct plugstack *args)
+/* Where the node's name does not fit, %n stays, and nobody listens there. */
+static void take_arguments(const struct plugstack *args)
 {
 	const char *node = getenv("SLURMD_NODENAME");
+
+	step.args = *args;
+	if (!plugstack_path(step.args.socket, sizeof step.args.socket, args->socket, node))
+		strcpy(step.args.socket, args->socket);
+	if (!plugstack_path(step.args.pending, sizeof step.args.pending, args->pending, node))
+		strcpy(step.args.pending, args->pending);
+}
+
+static void gather(spank_t sp, struct step_facts *f)
+{
 	char text[8];
 
-	/* Where the name does not fit %n stays, and nobody listens there. */
-	if (!plugstack_path(step.socket, sizeof step.socket, args->socket, node))
-		strcpy(step.socket, args->socket);
-	if (!plugstack_path(step.pending, sizeof step.pending, args->pending, node))
-		strcpy(step.pending, args->pending);
-	r->socket = step.socket;
-	r->pending = step.pending;
-	r->timeout_ms = args->timeout_ms;
-	gather_numbers(sp, r);
-	gather_texts(sp, r);
-	r->pack = step.options[OPT_PACK];
-	r->memory = step.options[OPT_MEMORY];
-	r->class_ = step.options[OPT_CLASS];
-	r->weight = step.options[OPT_WEIGHT];
-	r->deadline = step.options[OPT_DEADLINE];
-	r->signal = step.options[OPT_SIGNAL];
-	r->own = strcmp(job_env(sp, GIMBAL_OWN_VAR, text, sizeof text), "1") == 0;
-	r->pty = *job_env(sp, "SLURM_PTY_PORT", text, sizeof text) != '\0';
+	gather_numbers(sp, f);
+	gather_texts(sp, f);
+	f->own = strcmp(job_env(sp, GIMBAL_OWN_VAR, text, sizeof text), "1") == 0;
+	f->pty = *job_env(sp, "SLURM_PTY_PORT", text, sizeof text) != '\0';
 }
 
 /*
@@ -176,7 +170,7 @@ static void take_options(spank_t sp)
 		if (spank_getenv(sp, spec->carrier, text, sizeof text) == ESPANK_SUCCESS && spec->check(text, canonical))
 			option_set((enum option_id)id, canonical);
 		const char *value = option_value((enum option_id)id);
-		snprintf(step.options[id], OPTION_SIZE, "%s", value ? value : "");
+		snprintf(step.facts.options[id], OPTION_SIZE, "%s", value ? value : "");
 	}
 }
 
@@ -197,15 +191,13 @@ static void set_environment(spank_t sp, const char *env)
 }
 
 /* Announces the step and gives its tasks what the daemon wants them to have. */
-static void prepare(spank_t sp, const char *core)
+static void prepare(spank_t sp)
 {
 	struct gimbal_core_reply reply = { .active = 0 };
 
-	if (core_load(core))
-		core_call(CORE_PREPARE, &step.request, &reply);
-	if (reply.message[0])
-		slurm_info("gimbal: %s", reply.message);
-	spank_setenv(sp, "GIMBAL_REQUESTED", step.request.pack, 1);
+	if (request_prepare(params, &step.facts))
+		tell(TELL_PREPARE, &step.args, params, &reply);
+	spank_setenv(sp, "GIMBAL_REQUESTED", step.facts.options[OPT_PACK], 1);
 	/* So that index 0 means the same to CUDA and to NVML. */
 	spank_setenv(sp, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
 	if (reply.active)
@@ -219,7 +211,7 @@ static void prepare(spank_t sp, const char *core)
 
 void step_post_opt(spank_t sp, const struct plugstack *args)
 {
-	struct gimbal_core_request *r = &step.request;
+	struct step_facts *f = &step.facts;
 
 	if (step.begun)
 		return;
@@ -230,70 +222,94 @@ void step_post_opt(spank_t sp, const struct plugstack *args)
 			spank_unsetenv(sp, "GIMBAL_ACTIVE");
 		return;
 	}
-	r->job = item_u32(sp, S_JOB_ID, 0);
-	r->step = item_u32(sp, S_JOB_STEPID, GIMBAL_NO_VAL);
-	if (r->job == 0 || r->step == GIMBAL_NO_VAL || r->step == EXTERN_STEP)
+	f->job = item_u32(sp, S_JOB_ID, 0);
+	f->step = item_u32(sp, S_JOB_STEPID, GIMBAL_NO_VAL);
+	if (f->job == 0 || f->step == GIMBAL_NO_VAL || f->step == EXTERN_STEP)
 		return;
 	step.packed = true;
-	gather(sp, r, args);
+	take_arguments(args);
+	gather(sp, f);
 	spank_unsetenv(sp, GIMBAL_OWN_VAR);
 	spank_unsetenv(sp, GIMBAL_HET_VAR);
-	prepare(sp, args->core);
+	prepare(sp);
 }
 
-/* The request with what is known of the task that the hook is called for. */
-static bool task_request(spank_t sp, struct gimbal_core_request *r)
+/* What is known of the task that the hook is called for; false: nothing. */
+static bool task_facts(spank_t sp, struct task_facts *task)
 {
 	pid_t pid = 0;
 	int local = 0;
 
+	*task = (struct task_facts){ .start = 0 };
 	if (!step.packed)
 		return false;
-	*r = step.request;
 	if (spank_get_item(sp, S_TASK_PID, &pid) != ESPANK_SUCCESS || pid <= 1)
 		return false;
 	if (spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS || local < 0)
 		local = 0;
-	r->pid = pid;
-	r->local_task = (uint32_t)local;
-	r->task = item_u32(sp, S_TASK_GLOBAL_ID, r->local_task);
+	task->pid = pid;
+	task->local = (uint32_t)local;
+	task->global = item_u32(sp, S_TASK_GLOBAL_ID, task->local);
 	return true;
 }
 
-static void tell(enum core_op op, const struct gimbal_core_request *r)
+static void remember(const struct task_facts *task)
 {
-	struct gimbal_core_reply reply;
+	struct known *grown = realloc(step.tasks, (step.task_count + 1) * sizeof *grown);
 
-	core_call(op, r, &reply);
-	if (reply.message[0])
-		slurm_info("gimbal: %s", reply.message);
+	if (!grown)
+		return;
+	step.tasks = grown;
+	step.tasks[step.task_count++] = (struct known){ task->pid, task->start };
+}
+
+/* The start time of a task that ended, 0 when it was never registered. */
+static uint64_t recall(pid_t pid)
+{
+	for (size_t i = 0; i < step.task_count; i++)
+		if (step.tasks[i].pid == pid)
+			return step.tasks[i].start;
+	return 0;
 }
 
 void step_task_post_fork(spank_t sp)
 {
-	struct gimbal_core_request r;
+	struct gimbal_core_reply reply;
+	struct task_facts task;
 
-	if (!task_request(sp, &r) || r.pid == step.registered)
+	if (!task_facts(sp, &task) || task.pid == step.registered)
 		return;
-	step.registered = r.pid;
-	tell(CORE_REGISTER, &r);
+	step.registered = task.pid;
+	if (!request_register(params, &step.facts, &task)) {
+		slurm_info("gimbal: task %u of job %u is not registered: %s", task.global, step.facts.job, strerror(errno));
+		return;
+	}
+	remember(&task);
+	tell(TELL_REGISTER, &step.args, params, &reply);
 }
 
 void step_task_exit(spank_t sp)
 {
-	struct gimbal_core_request r;
+	struct gimbal_core_reply reply;
+	struct task_facts task;
 
-	if (!task_request(sp, &r) || r.pid == step.exited)
+	if (!task_facts(sp, &task) || task.pid == step.exited)
 		return;
-	step.exited = r.pid;
-	if (spank_get_item(sp, S_TASK_EXIT_STATUS, &r.status) != ESPANK_SUCCESS)
-		r.status = 0;
-	tell(CORE_TASK_EXIT, &r);
+	step.exited = task.pid;
+	task.start = recall(task.pid);
+	if (spank_get_item(sp, S_TASK_EXIT_STATUS, &task.status) != ESPANK_SUCCESS)
+		task.status = 0;
+	request_task_exit(params, &step.facts, &task);
+	tell(TELL_TASK_EXIT, &step.args, params, &reply);
 }
 
 void step_exit(void)
 {
-	if (step.packed)
-		tell(CORE_STEP_END, &step.request);
+	struct gimbal_core_reply reply;
+
+	if (step.packed) {
+		request_step_end(params, &step.facts);
+		tell(TELL_STEP_END, &step.args, params, &reply);
+	}
 	step.packed = false;
 }

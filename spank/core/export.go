@@ -1,6 +1,7 @@
-// Command core is gimbal_core.so, the part of the plugin that talks to
-// gimbald. It is built with -buildmode=c-shared and loaded by gimbal.so, which
-// is plain C, inside the slurmstepd of a packed step and nowhere else.
+// Command core is gimbal_core.so, the part of the plugin for what is more than
+// a plain yes from gimbald. It is built with -buildmode=c-shared and loaded by
+// gimbal.so, which is plain C, inside the slurmstepd of a packed step and
+// nowhere else, once such a case comes up.
 //
 // What the Go runtime does to that process, and what becomes of it: it starts
 // threads (they stay, idle, with every signal blocked), installs signal
@@ -25,30 +26,17 @@ import (
 
 func main() {} // c-shared wants one; it is never called
 
-// core is this process's one step. slurmstepd serves exactly one.
-var core = newSession(time.Now, callDaemon, wire.WritePending)
-
 //export gimbal_core_abi
 func gimbal_core_abi() C.int { return C.GIMBAL_CORE_ABI }
 
-//export gimbal_core_prepare
-func gimbal_core_prepare(req *C.struct_gimbal_core_request, reply *C.struct_gimbal_core_reply) C.int {
-	return guarded(req, reply, core.prepare)
+//export gimbal_core_read
+func gimbal_core_read(req *C.struct_gimbal_core_request, reply *C.struct_gimbal_core_reply) C.int {
+	return guarded(req, reply, func(r request) outcome { return read(r.op, r.answer) })
 }
 
-//export gimbal_core_register
-func gimbal_core_register(req *C.struct_gimbal_core_request, reply *C.struct_gimbal_core_reply) C.int {
-	return guarded(req, reply, core.register)
-}
-
-//export gimbal_core_task_exit
-func gimbal_core_task_exit(req *C.struct_gimbal_core_request, reply *C.struct_gimbal_core_reply) C.int {
-	return guarded(req, reply, core.taskExit)
-}
-
-//export gimbal_core_step_end
-func gimbal_core_step_end(req *C.struct_gimbal_core_request, reply *C.struct_gimbal_core_reply) C.int {
-	return guarded(req, reply, core.stepEnd)
+//export gimbal_core_leave
+func gimbal_core_leave(req *C.struct_gimbal_core_request, reply *C.struct_gimbal_core_reply) C.int {
+	return guarded(req, reply, func(r request) outcome { return leave(r, time.Now()) })
 }
 
 // guarded runs one call. A panic in it costs the call, not the slurmstepd.
@@ -59,39 +47,19 @@ func guarded(req *C.struct_gimbal_core_request, reply *C.struct_gimbal_core_repl
 			rc = -1
 		}
 	}()
-	out := call(fromC(req))
+	out := call(request{
+		op: wire.Op(C.GoString(req.op)), params: C.GoString(req.params),
+		answer: C.GoString(req.answer), pending: C.GoString(req.pending),
+	})
 	setMessage(reply, out.message)
 	setEnv(reply, out.env)
 	if out.active {
 		reply.active = 1
 	}
-	switch {
-	case out.left:
-		reply.left = 1
-		return 1
-	case out.failed:
+	if out.failed {
 		return -1
 	}
 	return 0
-}
-
-func fromC(r *C.struct_gimbal_core_request) request {
-	return request{
-		socket: C.GoString(r.socket), pending: C.GoString(r.pending),
-		timeout: time.Duration(r.timeout_ms) * time.Millisecond,
-		job:     uint32(r.job), step: uint32(r.step),
-		arrayJob: uint32(r.array_job), arrayTask: uint32(r.array_task),
-		hetJob: uint32(r.het_job), hetOffset: uint32(r.het_offset),
-		tasks: uint32(r.tasks), nnodes: uint32(r.nnodes), node: uint32(r.node), restart: uint32(r.restart),
-		uid: uint32(r.uid), gid: uint32(r.gid), endTime: int64(r.end_time),
-		gpus: C.GoString(r.gpus), gpusFrom: C.GoString(r.gpus_from), visible: C.GoString(r.visible),
-		user: C.GoString(r.user), account: C.GoString(r.account),
-		partition: C.GoString(r.partition), jobName: C.GoString(r.job_name),
-		pack: C.GoString(r.pack), memory: C.GoString(r.memory), class: C.GoString(r.class_),
-		weight: C.GoString(r.weight), deadline: C.GoString(r.deadline), signal: C.GoString(r.signal),
-		own: r.own != 0, pty: r.pty != 0,
-		task: uint32(r.task), localTask: uint32(r.local_task), pid: int(r.pid), status: int(r.status),
-	}
 }
 
 // setMessage copies text into the reply, whole or cut at its end with a NUL.

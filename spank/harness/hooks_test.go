@@ -8,18 +8,24 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
 )
 
 // daemon counts what it is asked.
 type daemon struct {
 	socket, pending                    string
+	message                            string // in each answer to a registration
+	plain                              bool   // no variables for the tasks
 	prepared, registered, exits, ended atomic.Int32
+	mu                                 sync.Mutex
+	last                               model.Registration
 }
 
 // startDaemon serves a socket in a folder of its own until the test ends.
@@ -54,10 +60,16 @@ func (d *daemon) handle(_ context.Context, _ wire.Peer, req wire.Request) (any, 
 	switch req.Op {
 	case wire.OpPrepare:
 		d.prepared.Add(1)
+		if d.plain {
+			return wire.Prepared{Active: true}, nil
+		}
 		return wire.Prepared{Active: true, Env: map[string]string{"GIMBAL_TEST": "a=b c"}}, nil
 	case wire.OpRegister:
 		d.registered.Add(1)
-		return wire.Registered{Active: true}, nil
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.last = model.Registration{}
+		return wire.Registered{Active: true, Message: d.message}, req.Decode(&d.last)
 	case wire.OpTaskExit:
 		d.exits.Add(1)
 	case wire.OpStepEnd:
@@ -109,7 +121,8 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// TestForkedChildren: 200 tasks, many times over, also with a runtime that
+// TestForkedChildren: 200 tasks, many times over, with a core that is up before
+// they are forked and called for each of them, also with a runtime that
 // collects garbage all the time. None hangs, each is registered once.
 func TestForkedChildren(t *testing.T) {
 	const tasks = 200
@@ -120,10 +133,13 @@ func TestForkedChildren(t *testing.T) {
 	for _, gogc := range []string{"100", "1"} {
 		t.Run("GOGC="+gogc, func(t *testing.T) {
 			d := startDaemon(t)
+			d.message = "less than asked"
+			want := slices.Concat([]string{"init rc 0", "gimbal-pack rc 0", "init_post_opt rc 0"},
+				slices.Repeat([]string{"info: gimbal: less than asked"}, tasks), []string{"exit rc 0"})
 			for run := range runs {
 				s := d.step(tasks)
 				s.env = []string{"GOGC=" + gogc}
-				if out := s.run(t); !slices.Equal(out, []string{"init rc 0", "gimbal-pack rc 0", "init_post_opt rc 0", "exit rc 0"}) {
+				if out := s.run(t); !slices.Equal(out, want) {
 					t.Fatalf("%q", out)
 				}
 				if got, want := d.counts(), [4]int32{run + 1, (run + 1) * tasks, (run + 1) * tasks, run + 1}; got != want {
