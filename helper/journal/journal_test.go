@@ -140,7 +140,7 @@ func TestReplayIsExact(t *testing.T) {
 	want := tenant(3, model.Running)
 	want.Peak = map[string]model.Bytes{"GPU-0": 5 << 30}
 	want.Use = map[string]model.Usage{"GPU-0": {Procs: 2, Memory: model.Known(model.Bytes(7))}}
-	want.Workers = []model.Worker{{Proc: model.ProcID{PID: 42, Start: 99}, Step: 0}}
+	want.Workers = []model.Worker{{Proc: model.ProcID{PID: 42, Start: 99}, Stepd: model.ProcID{PID: 41, Start: 98}, Step: 0, PTY: true}}
 	order := model.Order{Do: model.PrimPause, UID: 5, Why: "maintenance", Until: time.Hour}
 	appendAll(t, j, at(1, want, nil, nil),
 		at(2, nil, &model.Action{ID: 17, Do: model.PrimWarn, Tenant: want.ID}, nil),

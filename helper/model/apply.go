@@ -83,7 +83,9 @@ func (n *Node) register(ev Event, now time.Duration) (*Tenant, error) {
 	if t.worker(ev.Reg.Proc) != nil {
 		return t, nil // told twice: by the wire and by the folder of pending ones
 	}
-	t.Workers = append(t.Workers, Worker{Proc: ev.Reg.Proc, Step: ev.Reg.StepID, Task: ev.Reg.TaskID, Since: now})
+	t.Workers = append(t.Workers, Worker{
+		Proc: ev.Reg.Proc, Stepd: ev.Reg.Stepd, Step: ev.Reg.StepID, Task: ev.Reg.TaskID, PTY: ev.Reg.PTY, Since: now,
+	})
 	t.Procs = max(t.Procs, len(t.Workers))
 	t.LastTask = now
 	s := t.step(ev.Reg.StepID)

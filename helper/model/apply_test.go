@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -162,6 +163,29 @@ func TestRegisteredTwiceCountsOnce(t *testing.T) {
 // TestSwappedClaimsNothing: a tenant whose memory is in host RAM gives its
 // claim up, is admitted again before it is restored, and stays known as one
 // that computes on a GPU although the driver does not show it.
+// TestWorkersKeepWhatTheyAreTold: what a later daemon must know of each step,
+// not of the tenant's first alone.
+func TestWorkersKeepWhatTheyAreTold(t *testing.T) {
+	n := testNode()
+	var tenant *Tenant
+	for step := range uint32(2) {
+		reg := Registration{JobID: 1, StepID: step, TaskID: 7, PTY: step == 1,
+			Proc: ProcID{PID: 10 + int(step), Start: 1}, Stepd: ProcID{PID: 20 + int(step), Start: 1}}
+		tn, err := n.Apply(Event{Kind: EvRegistered, Tenant: "1@1", Reg: &reg, Grant: &Grant{GPUs: []string{gpu0}}}, sec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tenant = tn
+	}
+	want := []Worker{
+		{Proc: ProcID{PID: 10, Start: 1}, Stepd: ProcID{PID: 20, Start: 1}, Task: 7, Since: sec},
+		{Proc: ProcID{PID: 11, Start: 1}, Stepd: ProcID{PID: 21, Start: 1}, Step: 1, Task: 7, PTY: true, Since: sec},
+	}
+	if !slices.Equal(tenant.Workers, want) {
+		t.Errorf("%+v, want %+v", tenant.Workers, want)
+	}
+}
+
 func TestSwappedClaimsNothing(t *testing.T) {
 	n := testNode()
 	a := register(t, n, "1@1", 10, Known(10*GiB), "", 0)

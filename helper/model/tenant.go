@@ -38,8 +38,10 @@ type Terms struct {
 // it.
 type Worker struct {
 	Proc   ProcID        `json:"proc"`
+	Stepd  ProcID        `json:"stepd,omitzero"` // the slurmstepd above it, if that is known
 	Step   uint32        `json:"step"`
 	Task   uint32        `json:"task"`
+	PTY    bool          `json:"pty,omitempty"` // the shell of an interactive step: never stopped
 	Since  time.Duration `json:"since"`
 	Exited bool          `json:"exited,omitempty"` // the root process ended; descendants may live on
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,14 +21,7 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 	e := &entry{id: t.ID, key: keyFromID(t), reg: t.Reg, stepds: map[uint32]proc.ID{}}
 	e.grant = model.Grant{Terms: t.Terms, GPUs: t.GPUs, Exempt: t.Exempt, Whole: t.Whole, Parent: t.Parent}
 	for _, w := range t.Workers {
-		id := proc.ID(w.Proc)
-		if err := n.Tracker.Watch(id, false); err != nil {
-			continue
-		}
-		e.roots = append(e.roots, root{ID: id, step: w.Step, pty: t.Reg.PTY})
-	}
-	if t.Reg.Stepd.PID > 0 {
-		e.stepds[t.Reg.StepID] = proc.ID(t.Reg.Stepd)
+		n.adoptWorker(e, t, w)
 	}
 	state := model.Running
 	if held != nil {
@@ -67,6 +61,23 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 	}
 	n.settle(e)
 	n.stir()
+}
+
+// adoptWorker takes over what is left of one task. Its slurmstepd may outlive
+// it; that of a step that has reported its end is of no account any more.
+func (n *Node) adoptWorker(e *entry, t *model.Tenant, w model.Worker) {
+	if w.Proc == t.Reg.Proc && w.Stepd.PID == 0 { // a journal of an earlier version has it here only
+		w.PTY, w.Stepd = w.PTY || t.Reg.PTY, t.Reg.Stepd
+	}
+	ended := slices.ContainsFunc(t.Steps, func(s model.Step) bool { return s.ID == w.Step && s.Ended })
+	if w.Stepd.PID > 0 && !ended {
+		e.stepds[w.Step] = proc.ID(w.Stepd)
+	}
+	id := proc.ID(w.Proc)
+	if err := n.Tracker.Watch(id, false); err != nil {
+		return // it is gone
+	}
+	e.roots = append(e.roots, root{ID: id, step: w.Step, pty: w.PTY})
 }
 
 // keyFromID reads a tenant's key out of its id, "JOB@N" or "JOB.STEP@N".
