@@ -1,7 +1,8 @@
 /*
  * One question to gimbald and its answer: a line of JSON each way on its unix
- * socket, within a time. Each question makes a connection of its own, some ten
- * microseconds, so that slurmstepd holds no descriptor between them.
+ * socket, within a time. Each question makes a connection of its own, which
+ * costs some ten microseconds: a step lasts for hours, and its slurmstepd holds
+ * no descriptor meanwhile.
  *
  * There is no thread here and no wait that the kernel does not bound.
  */
@@ -65,20 +66,17 @@ static bool dial(int fd, const char *path, int64_t until)
 	return false;
 }
 
-static bool send_all(int fd, const char *line, int64_t until)
+static void send_all(int fd, const char *line, int64_t until)
 {
-	for (size_t left = strlen(line); left > 0;) {
-		if (!bound(fd, SO_SNDTIMEO, until))
-			return false;
+	for (size_t left = strlen(line); left > 0 && bound(fd, SO_SNDTIMEO, until);) {
 		ssize_t n = send(fd, line, left, MSG_NOSIGNAL);
 		if (n < 0 && errno != EINTR)
-			return false;
+			return;
 		if (n > 0) {
 			line += n;
 			left -= (size_t)n;
 		}
 	}
-	return true;
 }
 
 /* Reads one line and cuts its newline off. */
@@ -104,26 +102,31 @@ static bool receive_line(int fd, char *answer, size_t size, int64_t until)
 	return false;
 }
 
-bool daemon_ask(const char *path, const char *line, uint32_t ms, char *answer, size_t size)
+int daemon_send(const char *path, const char *line, int64_t until)
 {
-	int64_t until = monotonic_ms() + ms;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool answered = false;
 
-	answer[0] = '\0';
 	if (fd < 0)
-		return false;
+		return -1;
 	if (dial(fd, path, until)) {
 		/*
 		 * A daemon that is too busy says so before it reads: then sending
 		 * fails, and its answer is there all the same.
 		 */
-		int failed = send_all(fd, line, until) ? 0 : errno;
-		answered = receive_line(fd, answer, size, until);
-		if (!answered && failed)
-			errno = failed;
+		send_all(fd, line, until);
+		return fd;
 	}
 	int why = errno == EAGAIN ? ETIMEDOUT : errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
+bool daemon_receive(int fd, char *answer, size_t size, int64_t until)
+{
+	bool answered = receive_line(fd, answer, size, until);
+	int why = errno == EAGAIN ? ETIMEDOUT : errno;
+
 	close(fd);
 	errno = why;
 	return answered;

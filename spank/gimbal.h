@@ -140,6 +140,9 @@ void step_exit(void);
 /* The longest parameters, with their NUL; wire.MaxRequest bounds the line. */
 #define REQUEST_SIZE (60 << 10)
 
+/* The same for the end of a task or of a step. */
+#define SHORT_REQUEST_SIZE 256
+
 /* A longer value of the environment is no value: none is in earnest. */
 #define VALUE_MOST 1024
 
@@ -180,10 +183,13 @@ bool request_register(char *out, const struct step_facts *f, struct task_facts *
 int64_t monotonic_ms(void);
 
 /*
- * Sends a line to the daemon at a socket and reads its answer, all within ms.
- * False and errno when nobody answered who can be trusted.
+ * Sends a line to the daemon at a socket until a monotonic time and returns the
+ * connection. -1 and errno when nobody takes it who can be trusted.
  */
-bool daemon_ask(const char *path, const char *line, uint32_t ms, char *answer, size_t size);
+int daemon_send(const char *path, const char *line, int64_t until);
+
+/* Reads the answer, without its newline, and closes; false and errno: none. */
+bool daemon_receive(int fd, char *answer, size_t size, int64_t until);
 
 /* ---- tell.c ---- */
 
@@ -192,9 +198,9 @@ enum tell_op { TELL_PREPARE, TELL_REGISTER, TELL_TASK_EXIT, TELL_STEP_END, TELL_
 /*
  * Tells the daemon, or leaves it for a daemon to come; all of a step's calls
  * together take hardly longer than the time-out. The reply is empty when no
- * daemon answered; then false.
+ * daemon answered.
  */
-bool tell(enum tell_op op, const struct plugstack *args, const char *params, struct gimbal_core_reply *reply);
+void tell(enum tell_op op, const struct plugstack *args, const char *params, struct gimbal_core_reply *reply);
 
 /* ---- core.c ---- */
 

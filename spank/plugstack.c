@@ -131,33 +131,29 @@ static bool is_gimbal(const char *path, ElfW(Addr) base)
 	return found;
 }
 
+/* Where this object is, and the first copy that was found. */
+struct copies { ElfW(Addr) self, first; };
+
 /* The base address of the first loaded copy, in the order of loading. */
-static int find_first(struct dl_phdr_info *info, size_t size, void *first)
+static int find_first(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	Dl_info self;
-	ElfW(Addr) base = 0;
+	struct copies *copies = arg;
 
 	(void)size;
-	/* Not every object's load address is where it begins: ask for ours. */
-	if (!dladdr(&here, &self))
-		return 1;
-	if (info->dlpi_addr == (ElfW(Addr))self.dli_fbase)
-		base = info->dlpi_addr;
-	else if (info->dlpi_name && info->dlpi_name[0] == '/' && is_gimbal(info->dlpi_name, info->dlpi_addr))
-		base = info->dlpi_addr;
-	if (!base)
-		return 0;
-	*(ElfW(Addr) *)first = base;
-	return 1;
+	if (info->dlpi_addr == copies->self || (info->dlpi_name && info->dlpi_name[0] == '/' && is_gimbal(info->dlpi_name, info->dlpi_addr)))
+		copies->first = info->dlpi_addr;
+	return copies->first != 0;
 }
 
 bool plugstack_loaded_twice(void)
 {
+	struct copies copies = { 0, 0 };
 	Dl_info self;
-	ElfW(Addr) first = 0;
 
+	/* Not every object's load address is where it begins: ask for ours. */
 	if (!dladdr(&here, &self))
 		return false;
-	dl_iterate_phdr(find_first, &first);
-	return first != 0 && first != (ElfW(Addr))self.dli_fbase;
+	copies.self = (ElfW(Addr))self.dli_fbase;
+	dl_iterate_phdr(find_first, &copies);
+	return copies.first != 0 && copies.first != copies.self;
 }

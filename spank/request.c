@@ -276,11 +276,11 @@ bool request_register(char *out, const struct step_facts *f, struct task_facts *
 
 void request_task_exit(char *out, const struct step_facts *f, const struct task_facts *task)
 {
-	snprintf(out, REQUEST_SIZE, "{\"job\":%u,\"step\":%u,\"proc\":{\"pid\":%d,\"start\":%llu},\"task\":%u,\"status\":%d}",
+	snprintf(out, SHORT_REQUEST_SIZE, "{\"job\":%u,\"step\":%u,\"proc\":{\"pid\":%d,\"start\":%llu},\"task\":%u,\"status\":%d}",
 	         f->job, f->step, (int)task->pid, (unsigned long long)task->start, task->global, task->status);
 }
 
 void request_step_end(char *out, const struct step_facts *f)
 {
-	snprintf(out, REQUEST_SIZE, "{\"job\":%u,\"step\":%u}", f->job, f->step);
+	snprintf(out, SHORT_REQUEST_SIZE, "{\"job\":%u,\"step\":%u}", f->job, f->step);
 }

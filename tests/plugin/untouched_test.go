@@ -73,8 +73,8 @@ func TestStepWithoutTheOptionIsUntouched(t *testing.T) {
 	}
 }
 
-// TestPackedStepIsHardlyTouched: the task differs in its environment alone,
-// slurmstepd in threads and in the libraries it has mapped.
+// TestPackedStepIsHardlyTouched: where gimbald says yes, the task differs in
+// its environment alone, and slurmstepd in nothing: no Go is loaded into it.
 func TestPackedStepIsHardlyTouched(t *testing.T) {
 	s := newSite(t)
 	s.startDaemon()
@@ -82,7 +82,8 @@ func TestPackedStepIsHardlyTouched(t *testing.T) {
 	want := s.look(nil)
 	s.plugstack(s.line())
 	got := s.look(nil, "--gimbal-pack")
-	for _, section := range []string{"task signals", "task limits", "task descriptors", "task nice", "stepd signals", "stepd limits"} {
+	for _, section := range []string{"task signals", "task limits", "task descriptors", "task nice",
+		"stepd signals", "stepd limits", "stepd threads", "stepd descriptors"} {
 		if diff := cmp.Diff(want[section], got[section]); diff != "" {
 			t.Errorf("%s:\n%s", section, diff)
 		}
@@ -101,8 +102,30 @@ func TestPackedStepIsHardlyTouched(t *testing.T) {
 	if !slices.Equal(added, allowed) {
 		t.Errorf("the environment has besides: %q, want %q", added, allowed)
 	}
-	t.Logf("slurmstepd: %q threads for %q, %q descriptors for %q", got["stepd threads"], want["stepd threads"],
-		got["stepd descriptors"], want["stepd descriptors"])
+	if libraries := lines(got["stepd libraries"]); len(libraries) != 1 || !strings.HasSuffix(libraries[0], "gimbal.so") {
+		t.Errorf("slurmstepd has mapped %q", libraries)
+	}
+}
+
+// TestStepWithTheCoreIsHardlyTouched: the same where the daemon's answer has
+// variables for the tasks, which the core reads; threads and what the runtime
+// holds open stay in slurmstepd.
+func TestStepWithTheCoreIsHardlyTouched(t *testing.T) {
+	s := newSite(t)
+	d := s.startDaemon()
+	d.env = map[string]string{"GIMBAL_TEST": "1"}
+	s.plugstack("")
+	want := s.look(nil)
+	s.plugstack(s.line())
+	got := s.look(nil, "--gimbal-pack")
+	for _, section := range []string{"task signals", "task limits", "task descriptors", "task nice", "stepd signals", "stepd limits"} {
+		if diff := cmp.Diff(want[section], got[section]); diff != "" {
+			t.Errorf("%s:\n%s", section, diff)
+		}
+	}
+	if !strings.Contains(got["stepd libraries"], "gimbal_core.so") || got["stepd threads"] == want["stepd threads"] {
+		t.Errorf("the core is not there: libraries %q, threads %q", got["stepd libraries"], got["stepd threads"])
+	}
 }
 
 func lines(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
@@ -111,7 +134,7 @@ func lines(text string) []string { return strings.Split(strings.TrimSuffix(text,
 // nor the task may see that.
 func TestLowLimitOnFiles(t *testing.T) {
 	s := newSite(t)
-	s.startDaemon()
+	s.startDaemon().env = map[string]string{"GIMBAL_TEST": "1"} // so that the core is loaded
 	show := `ulimit -Sn; ulimit -Hn; awk '/open files/ {print $4, $5}' /proc/$PPID/limits`
 	with := func(option ...string) string {
 		args := append([]string{"-c", "ulimit -Sn 256; exec srun \"$@\"", "x"}, option...)
