@@ -33,6 +33,7 @@ type Options struct {
 	Plugin   string            // more arguments of the plugstack line
 	NoPlugin bool
 	NoDaemon bool
+	NoSlurm  bool // the daemon alone: Cluster is nil
 }
 
 // Stack is a node that shares a GPU.
@@ -60,7 +61,7 @@ func StartB(b *testing.B, o Options) *Stack {
 
 func start(t testing.TB, o Options) *Stack {
 	t.Helper()
-	slurmtest.Need(t)
+	needs(t, o)
 	for _, f := range []string{"gimbald", "gimbal", "gimbal.so", "gimbal_core.so"} {
 		if _, err := os.Stat(Built(f)); err != nil {
 			t.Fatalf("build/%s is missing: run make", f)
@@ -82,13 +83,26 @@ func start(t testing.TB, o Options) *Stack {
 	if !o.NoDaemon {
 		s.StartDaemon()
 	}
-	s.Cluster = slurmtest.Start(t, o.Slurm)
+	if !o.NoSlurm {
+		s.Cluster = slurmtest.Start(t, o.Slurm)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("gimbald:\n%s\nits journal:\n%s", tail(s.Log(), 80), s.journal())
 		}
 	})
 	return s
+}
+
+// needs skips the test where what the stack is made of is missing.
+func needs(t testing.TB, o Options) {
+	t.Helper()
+	switch {
+	case !o.NoSlurm:
+		slurmtest.Need(t)
+	case os.Geteuid() != 0:
+		t.Skip("SKIPPED: gimbald needs root")
+	}
 }
 
 // Built is the path of a file that make builds.

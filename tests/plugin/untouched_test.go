@@ -30,12 +30,13 @@ var changing = []string{"SLURM_JOB_ID=", "SLURM_JOBID=", "SLURM_STEP_LAUNCHER_PO
 	"SLURM_TASK_PID=", "SLURM_LAUNCH_NODE_IPADDR=", "SLURM_JOB_START_TIME=", "SLURM_JOB_END_TIME=", "SLURM_GTIDS=",
 	"TMPDIR=", "SRUN_DEBUG=", "SLURM_MPI_TYPE=", "Max pending signals", "_="}
 
-// look runs observe in a step and returns its sections.
+// look runs observe in a step and returns its sections. The step before may
+// still be completing on the first node, and the other has another name.
 func (s *site) look(env []string, args ...string) map[string]string {
 	s.t.Helper()
 	sections := map[string]string{}
 	section := ""
-	args = append(args, "bash", "-c", observe)
+	args = append(args, "-w", s.Nodes[0], "bash", "-c", observe)
 	for line := range strings.Lines(s.runWith(env, "srun", args...).Stdout) {
 		name := strings.TrimSpace(line)
 		switch {
