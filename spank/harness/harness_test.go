@@ -65,7 +65,7 @@ func build(dir string, flags ...string) (binaries, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return b, err
 	}
-	fake := append([]string{"gcc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic"}, flags...)
+	fake := append([]string{"gcc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-rdynamic"}, flags...)
 	commands := [][]string{
 		append(fake, "-o", b.fake, "spank/harness/testdata/fake_slurm.c", "-ldl", "-pthread"),
 		{"make", "-s", "-B", "-f", "spank/spank.mk", b.plugin, "CFLAGS=" + strings.Join(flags, " "), "GIMBAL_SO=" + b.plugin},

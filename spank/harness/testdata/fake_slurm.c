@@ -19,7 +19,6 @@
  *   echo TEXT
  *   big NAME N C                 like jobenv, N times the character C
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
