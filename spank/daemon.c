@@ -1,8 +1,8 @@
 /*
  * One question to gimbald and its answer: a line of JSON each way on its unix
  * socket, within a time. Each question makes a connection of its own, which
- * costs some ten microseconds: a step lasts for hours, and its slurmstepd holds
- * no descriptor meanwhile.
+ * costs some ten microseconds: a step lasts for hours, and while it runs its
+ * slurmstepd holds no descriptor of ours.
  *
  * There is no thread here and no wait that the kernel does not bound.
  */
