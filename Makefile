@@ -19,7 +19,7 @@ LAZY     := -ldflags '-X main.version=$(VERSION) -extldflags=-Wl,-z,lazy'
 .DEFAULT_GOAL := all
 -include spank/spank.mk tests/simgpu/simgpu.mk contrib/man/man.mk
 
-.PHONY: all help deps daemon command simgpu plugin test check test-long lint bench demo evaluate clean install uninstall
+.PHONY: all help deps daemon command simgpu plugin test check test-long lint bench demo evaluate clean install uninstall release
 
 all: deps plugin daemon command simgpu ## build everything under build/
 
@@ -62,6 +62,9 @@ demo: ## two packed jobs on a Slurm of one node with a simulated GPU
 
 evaluate: deps all ## every policy and baseline on the public traces
 	scripts/evaluate
+
+release: ## test, pack and tag the version that CHANGELOG.md names
+	scripts/release
 
 install: all man ## install under DESTDIR
 	install -D -m 755 $(BUILD)/gimbal $(DESTDIR)$(BINDIR)/gimbal

@@ -110,7 +110,7 @@ func TestControlScriptsAreSound(t *testing.T) {
 	if _, err := exec.LookPath("shellcheck"); err != nil {
 		t.Skip("SKIPPED: shellcheck is missing")
 	}
-	files = append(files, filepath.Join(top, "scripts", "package"))
+	files = append(files, filepath.Join(top, "scripts", "package"), filepath.Join(top, "scripts", "release"))
 	if out, err := exec.Command("shellcheck", files...).CombinedOutput(); err != nil {
 		t.Errorf("shellcheck: %v\n%s", err, out)
 	}
