@@ -29,6 +29,7 @@ type Config struct {
 	Bounds  []Bound `toml:"bound"`
 	Guard   Guard   `toml:"guard"`
 	Swap    Swap    `toml:"swap"`
+	Run     Run     `toml:"run"`
 	Slurm   Slurm   `toml:"slurm"`
 	Access  Access  `toml:"access"`
 	Metrics Metrics `toml:"metrics"`
@@ -120,6 +121,19 @@ type Swap struct {
 	Margin  model.Bytes `toml:"margin" restart:"yes"`  // host RAM that has to be left beside what is moved
 }
 
+// Run says who may have commands packed that Slurm does not know of.
+type Run struct {
+	Allow   string `toml:"allow"`    // RunAuto, RunYes or RunNo
+	PerUser int    `toml:"per_user"` // live commands of one user
+}
+
+// The answers to run.allow.
+const (
+	RunAuto = "auto" // where no Slurm places jobs on this node
+	RunYes  = "yes"
+	RunNo   = "no"
+)
+
 // Slurm says how Slurm's own commands are called.
 type Slurm struct {
 	Bin     string        `toml:"bin" restart:"yes"`  // folder of scontrol and scancel; "": PATH
@@ -177,6 +191,7 @@ func Default() *Config {
 			Enabled: true, Check: 200 * time.Millisecond, Stall: 5 * time.Second, Held: 30 * time.Second,
 		},
 		Swap:   Swap{Enabled: true, Library: "libcuda.so.1", Command: "cuda-checkpoint", Margin: model.GiB},
+		Run:    Run{Allow: RunAuto, PerUser: 32},
 		Slurm:  Slurm{Timeout: 10 * time.Second},
 		Access: Access{Private: PrivateSlurm, Operators: []string{}},
 		Metrics: Metrics{

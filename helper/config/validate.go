@@ -15,6 +15,7 @@ const (
 	maxInterval = time.Minute
 	pauseWarn   = 110 * time.Second
 	maxSocket   = 107 // characters of a unix socket's path
+	maxPerUser  = 1024
 )
 
 // validate checks every value and returns the mistake that stands first in
@@ -95,6 +96,10 @@ func (c *Config) checkTerms(dec *decoder) {
 	if m, ok := c.Memory.Default.Get(); ok && m == 0 {
 		dec.fail("memory.default", "memory.default: a claim of nothing would let every job in; write \"whole\" or a size")
 	}
+	oneOf(dec, "run.allow", c.Run.Allow, RunAuto, RunYes, RunNo)
+	if c.Run.PerUser < 1 || c.Run.PerUser > maxPerUser {
+		dec.fail("run.per_user", "run.per_user: %d is not between 1 and %d", c.Run.PerUser, maxPerUser)
+	}
 	oneOf(dec, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(dec, "log.format", c.Log.Format, "text", "json")
 }
@@ -109,6 +114,9 @@ func oneOf(dec *decoder, key, value string, valid ...string) {
 
 // policyName is the form of a policy's name.
 var policyName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+
+// PolicyName tells whether a name is one that a policy can have.
+func PolicyName(s string) bool { return policyName.MatchString(s) }
 
 // gpuName is the form of a GPU's or an instance's UUID, as nvidia-smi -L
 // prints it, in the new and the old way.

@@ -7,9 +7,11 @@ import (
 )
 
 // JobLabel writes the job as sacct's JobID column does: 123, 123_4 for a task
-// of an array, 123+1 for a part of a het job.
+// of an array, 123+1 for a part of a het job; r12 for what gimbal run started.
 func (r Registration) JobLabel() string {
 	switch {
+	case r.Run():
+		return RunLabel(RunNumber(r.JobID))
 	case r.ArrayJob != 0 && r.ArrayTask != NoVal:
 		return fmt.Sprintf("%d_%d", r.ArrayJob, r.ArrayTask)
 	case r.HetJob != 0 && r.HetOffset != NoVal:

@@ -167,6 +167,9 @@ func missing(all, have []model.ProcID) []model.ProcID {
 func (n *Node) target(e *entry) proc.Target {
 	roots, _ := n.book.snapshot(e)
 	t := proc.Target{Mine: e.grip.procs}
+	if e.reg.Run() {
+		t.Owner = &e.reg.UID
+	}
 	for _, r := range roots {
 		t.Roots = append(t.Roots, r.ID)
 		if r.pty {
@@ -184,7 +187,7 @@ func (n *Node) resume(e *entry) error {
 		return err
 	}
 	if left.foreign {
-		n.tellSuspended(e, "slurm")
+		n.tellSuspended(e, e.suspender())
 		return errForeign
 	}
 	e.setWant("")
@@ -235,7 +238,7 @@ func (n *Node) notify(e *entry, a model.Action) {
 		return
 	}
 	roots, _ := n.book.snapshot(e)
-	told, err := n.Host.Notify(n.Tracker.Members(rootIDs(roots)...), sig)
+	told, err := n.Host.Notify(n.theirs(e, n.Tracker.Members(rootIDs(roots)...)), sig)
 	if err != nil {
 		n.logf("tenant %s: notify: %v", e.id, err)
 	}
@@ -274,6 +277,9 @@ func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 		case <-n.life.Done():
 			return errors.New("evict: given up, since the daemon leaves")
 		}
+	}
+	if e.reg.Run() {
+		return n.endRun(e)
 	}
 	if n.Slurm == nil {
 		return errors.New("evict: there is no Slurm to ask")

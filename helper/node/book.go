@@ -45,6 +45,7 @@ type entry struct {
 	stuckSince time.Duration
 	lookouts   map[proc.ID]*proc.Lookout // by root process, nil for one that has ended; under op
 	ended      bool                      // it is out of the book; under op
+	setBacks   []time.Duration           // when a command was stopped again; under op
 
 	mu   sync.Mutex
 	want stopKind // how it is wanted stopped, "" to run: later workers join
@@ -119,7 +120,7 @@ func (b *book) join(r model.Registration, g *model.Grant, at time.Time) (e *entr
 			return nil, false
 		}
 		k := keyOf(r)
-		e = &entry{id: tenantID(k, at), key: k, reg: r, grant: *g, stepds: map[uint32]proc.ID{}}
+		e = &entry{id: tenantID(r, k, at), key: k, reg: r, grant: *g, stepds: map[uint32]proc.ID{}}
 		b.byID[e.id], b.byKey[k] = e, e
 	}
 	e.joining++
@@ -156,8 +157,11 @@ func (b *book) joined(e *entry) {
 	e.joining--
 }
 
-func tenantID(k key, at time.Time) model.TenantID {
-	if k.step == model.NoVal {
+func tenantID(r model.Registration, k key, at time.Time) model.TenantID {
+	switch {
+	case r.Run():
+		return model.TenantID(fmt.Sprintf("%s@%d", r.JobLabel(), at.UnixMilli()))
+	case k.step == model.NoVal:
 		return model.TenantID(fmt.Sprintf("%d@%d", k.job, at.UnixMilli()))
 	}
 	return model.TenantID(fmt.Sprintf("%d.%d@%d", k.job, k.step, at.UnixMilli()))

@@ -67,7 +67,7 @@ const orphanWindow = 15 * time.Second
 // while ago is meant: everything else is Slurm's own affair.
 func (n *Node) endOrphans(e *entry) {
 	roots, stepds := n.book.snapshot(e)
-	if len(stepds) > 0 {
+	if len(stepds) > 0 || e.reg.Run() { // what a command leaves behind is its user's
 		return
 	}
 	n.beside(func() {

@@ -257,13 +257,14 @@ func (n *Node) Register(r model.Registration) error {
 	if id.PID <= 1 || id.Start == 0 {
 		return fmt.Errorf("register job %d: %d@%d names no process", r.JobID, id.PID, id.Start)
 	}
-	if err := n.Tracker.Watch(id, n.unstarted(id)); err != nil {
+	fresh := r.Run() || n.unstarted(id) // a command waits for the reply
+	if err := n.Tracker.Watch(id, fresh); err != nil {
 		return fmt.Errorf("register job %d step %d task %d: %w", r.JobID, r.StepID, r.TaskID, err)
 	}
 	e, added := n.book.join(r, nil, n.Wall())
 	if e == nil {
 		g := n.makeGrant(r, keyOf(r))
-		g.Late = !n.unstarted(id)
+		g.Late = !fresh && !n.unstarted(id)
 		e, added = n.book.join(r, &g, n.Wall())
 	}
 	defer n.book.joined(e)

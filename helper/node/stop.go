@@ -60,7 +60,7 @@ func (n *Node) take(e *entry, t proc.Target) (grip, error) {
 // freezers lists the cgroups that hold the tenant's tasks, nil where one of
 // them has none that may be frozen or where a process has to be spared.
 func (n *Node) freezers(e *entry, t proc.Target) []proc.Freezer {
-	if !n.Freezer || len(t.Spare) > 0 || len(e.grip.procs) > 0 {
+	if !n.Freezer || e.reg.Run() || len(t.Spare) > 0 || len(e.grip.procs) > 0 {
 		return nil
 	}
 	var dirs []proc.Freezer

@@ -24,7 +24,7 @@ func (n *Node) watch() (more bool) {
 
 func (n *Node) watchOne(e *entry) {
 	n.tryRescue(e)
-	if e.grip.empty() {
+	if e.grip.empty() || n.astray(e) && n.setBack(e) {
 		return
 	}
 	if e.wants() == "" && !e.grip.foreign || n.continued(e.grip) {
@@ -107,6 +107,9 @@ func (n *Node) lookForeign(e *entry) {
 		if how == "" {
 			stopped = ""
 			break
+		}
+		if how == "slurm" {
+			how = e.suspender()
 		}
 		if how != "gone" {
 			stopped = how

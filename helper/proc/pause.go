@@ -280,7 +280,7 @@ func (p *pausing) tell(v *victim, comm []byte, send func(unix.Signal) error) err
 		v.state = victimSpared
 		p.slurm = append(p.slurm, v)
 		return nil
-	case p.spare[v.id]:
+	case p.spare[v.id] || p.target.Owner != nil && !p.host.OwnedBy(v.id, *p.target.Owner):
 		v.state = victimSpared
 		p.result.Spared = append(p.result.Spared, v.id)
 		return nil

@@ -164,6 +164,36 @@ func (h Host) status(pid int) (Status, error) {
 	return s, nil
 }
 
+// ChildOf says whether a process is a child of another, and whether both are a
+// user's and nobody else's: neither has changed its uid.
+func (h Host) ChildOf(child, parent ID, uid uint32) error {
+	for _, id := range []ID{child, parent} {
+		st, err := h.Status(id)
+		if err != nil {
+			return fmt.Errorf("process %s: %w", id, err)
+		}
+		if st.UID != int(uid) || st.EUID != int(uid) {
+			return fmt.Errorf("process %s runs as uid %d, %d", id, st.UID, st.EUID)
+		}
+	}
+	var buf [statSize]byte
+	s, err := h.statOf(buf[:], child)
+	if err != nil {
+		return fmt.Errorf("process %s: %w", child, err)
+	}
+	if s.PPID != parent.PID {
+		return fmt.Errorf("process %s is a child of %d, not of %d", child, s.PPID, parent.PID)
+	}
+	return nil
+}
+
+// OwnedBy says whether a process is one that a user may signal: its real uid is
+// his, whatever it runs as. One that cannot be looked at is not.
+func (h Host) OwnedBy(id ID, uid uint32) bool {
+	st, err := h.Status(id)
+	return err == nil && st.UID == int(uid)
+}
+
 // Status reads the status of exactly this process: ErrGone if it has ended. The
 // start time is checked after the read, so that the answer is never another's.
 func (h Host) Status(id ID) (Status, error) {

@@ -30,6 +30,7 @@ type Target struct {
 	Roots   []ID     // registered tasks; everything that descends from them belongs to the target
 	Spare   []ID     // never stopped themselves (the shell of an interactive step), though their descendants are
 	Cgroups []string // directories whose processes of the roots' user belong to the target as well: a Slurm step's own
+	Owner   *uint32  // where set, only processes that this user may signal are stopped; others are spared
 	Mine    []ID     // stopped by an earlier pause that was not undone: not somebody else's stop
 }
 

@@ -64,7 +64,7 @@ func (p *page) tenantRows(rows []Row, v *model.View, sel Selection) []Row {
 	if whole {
 		rows = append(rows, Row{View: v, page: p})
 	}
-	if v.Hidden || sel.Allocations || !v.Whole && whole {
+	if v.Hidden || sel.Allocations || !v.Whole && whole || v.Reg.Run() {
 		return rows
 	}
 	for i := range v.Steps {

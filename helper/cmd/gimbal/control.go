@@ -182,7 +182,7 @@ func (o *order) told() string {
 
 // refName writes a reference as it would be typed.
 func refName(r model.JobRef) string {
-	text := fmt.Sprint(r.Job)
+	text := model.Registration{JobID: r.Job}.JobLabel()
 	switch {
 	case r.Task != model.NoVal:
 		text += fmt.Sprintf("_%d", r.Task)

@@ -60,6 +60,14 @@ func parseJob(s string) ([]model.JobRef, error) {
 	if err != nil {
 		return nil, err
 	}
+	run, isRun, err := model.ParseRun(job)
+	if isRun {
+		ref.Job = run
+		if err == nil && (tasks != "" || ref.Offset != model.NoVal) {
+			err = fmt.Errorf("%q: what gimbal run started has no parts", s)
+		}
+		return []model.JobRef{ref}, err
+	}
 	if ref.Job, err = parseID(job); err != nil || ref.Job == 0 {
 		return nil, fmt.Errorf("%q is no job number", job)
 	}

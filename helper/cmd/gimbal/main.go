@@ -40,6 +40,7 @@ type command struct {
 
 func commands() []command {
 	return []command{
+		{"run", "run a command packed with others, without Slurm", runRun},
 		{"status", "list packed jobs, live and ended, as sacct does", runStatus},
 		{"explain", "tell what happened to a job and why", runExplain},
 		{"timeline", "draw who computed when", runTimeline},
@@ -63,6 +64,9 @@ func main() {
 
 func run(args []string, w world) int {
 	all := commands()
+	if len(args) > 0 && args[0] == runChild {
+		return beChild(args[1:], w.stderr)
+	}
 	if len(args) == 0 {
 		usage(w.stderr, all)
 		return exitUsage
@@ -95,7 +99,8 @@ func usage(w io.Writer, all []command) {
 	}
 	fmt.Fprintf(w, `
 'gimbal COMMAND --help' tells a command's options.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 gimbald does not answer.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 gimbald does not answer;
+of gimbal run those of its command.
 `)
 }
 

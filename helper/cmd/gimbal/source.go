@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -25,6 +27,9 @@ const (
 	replyWait = 10 * time.Second
 )
 
+// defaultState is the folder of gimbald's journal.
+const defaultState = "/var/lib/gimbal"
+
 // source is where a command gets what it shows: the daemon, or what the daemon
 // wrote to disk.
 type source struct {
@@ -34,7 +39,7 @@ type source struct {
 }
 
 func (s *source) flags(f *pflag.FlagSet) {
-	s.socket, s.state = wire.DefaultSocket, "/var/lib/gimbal"
+	s.socket, s.state = wire.DefaultSocket, defaultState
 	f.Var(nodePath{&s.socket}, "socket", "gimbald's `path`")
 	f.Var(nodePath{&s.state}, "state-dir", "`folder` of gimbald's journal, read with --offline")
 	f.BoolVar(&s.offline, "offline", false, "read what gimbald last wrote to disk, and say how old it is")
@@ -57,8 +62,27 @@ func (s *source) snapshot(q model.StatusQuery, now time.Time) (snap model.Snapsh
 	return snap, "", err
 }
 
+// place turns to the user's own daemon, or to what it left on disk, where there
+// is no gimbald and no other place was named.
+func (s *source) place() {
+	own := config.PrivateSocket(os.Getenv, os.Getuid())
+	state := config.PrivateState(own)
+	if s.socket == wire.DefaultSocket && !there(s.socket) && (there(own) || there(state)) {
+		s.socket = own
+		if s.state == defaultState {
+			s.state = state
+		}
+	}
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // dial connects to a daemon that answers.
 func (s *source) dial() (*wire.Client, error) {
+	s.place()
 	c, err := wire.Dial(s.socket, replyWait)
 	if err != nil {
 		return nil, err
@@ -139,6 +163,7 @@ func sorted(views []model.View) []model.View {
 }
 
 func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapshot, note string, err error) {
+	s.place()
 	r, err := journal.Replay(s.state, "")
 	if err != nil {
 		return snap, "", diskError(err)
@@ -194,6 +219,7 @@ func ago(d time.Duration) string {
 // from the daemon or, offline, from disk.
 func (s *source) records(q model.RecordsQuery) (model.RecordsReply, error) {
 	if s.offline {
+		s.place()
 		live, err := journal.LiveViews(s.state)
 		if err != nil {
 			return model.RecordsReply{}, diskError(err)

@@ -33,7 +33,9 @@ const lastPage = 2 * time.Second
 
 // daemon is everything that runs in one gimbald.
 type daemon struct {
-	path    string // of the configuration
+	path    string             // of the configuration
+	private string             // socket of a user's own daemon, "" for root's
+	leave   context.CancelFunc // ends a private daemon
 	log     *logger
 	started time.Time
 	name    string // of the node
@@ -56,12 +58,15 @@ type daemon struct {
 	engine  *engine.Engine
 	loop    *engine.Loop
 	guard   *guardian
+	runs    runs
 	faults  atomic.Uint64
 }
 
-// serve runs the daemon until a signal ends it.
-func serve(path, node string, stderr io.Writer) error {
-	cfg, set, warnings, err := load(path, node)
+// serve runs the daemon until a signal ends it, a private one with its socket
+// there until it is idle.
+func serve(path, node, private string, stderr io.Writer) error {
+	d := &daemon{path: path, private: private, started: time.Now(), name: node, reloaded: make(chan struct{}, 1)}
+	cfg, set, warnings, err := d.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -74,9 +79,13 @@ func serve(path, node string, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
-	d := &daemon{path: path, log: log, started: time.Now(), name: node, cfg: cfg, policies: set,
-		reloaded: make(chan struct{}, 1)}
-	d.reload.loaded = d.started
+	d.log, d.cfg, d.policies, d.reload.loaded = log, cfg, set, d.started
+	if private != "" {
+		var leave context.CancelFunc
+		ctx, leave = context.WithCancel(ctx)
+		defer leave()
+		d.leave = leave
+	}
 	if err := d.open(ctx); err != nil {
 		return errors.Join(err, d.close())
 	}
@@ -168,6 +177,9 @@ func (d *daemon) run(ctx context.Context) error {
 	parts.Go(func() { d.reloadOnHangup(inner) })
 	parts.Go(func() { d.watchPending(inner) })
 	parts.Go(func() { d.watchSwap(inner) })
+	if d.leave != nil {
+		parts.Go(func() { d.leaveWhenIdle(inner, d.leave) })
+	}
 	parts.Go(d.restoreStrays)
 	exported := make(chan struct{})
 	go func() { defer close(exported); d.watchMetrics(inner) }()

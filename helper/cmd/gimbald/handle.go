@@ -27,6 +27,10 @@ func (d *daemon) handle(ctx context.Context, peer wire.Peer, req wire.Request) (
 		return d.status(ctx, peer, req)
 	case model.OpRecords:
 		return d.records(ctx, peer, req)
+	case model.OpRun:
+		return d.takeRun(ctx, peer, req)
+	case model.OpRunSeen, model.OpRunExit:
+		return d.hearRun(peer, req)
 	case wire.OpDaemon:
 		return d.describe(ctx)
 	case wire.OpControl:

@@ -30,6 +30,7 @@ type options struct {
 	release bool
 	guard   bool
 	helper  bool
+	private bool
 	version bool
 	watch   guardOptions
 	calls   helperOptions
@@ -59,7 +60,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case o.release:
 		return report(stderr, releaseAll(o.config, o.node, stdout))
 	}
-	return report(stderr, serve(o.config, o.node, stderr))
+	if o.private {
+		return report(stderr, servePrivate(o.config, stderr))
+	}
+	return report(stderr, serve(o.config, o.node, "", stderr))
 }
 
 func report(stderr io.Writer, err error) int {
@@ -79,6 +83,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs.StringVarP(&o.node, "node", "N", "", "Slurm's `NAME` of this node, instead of node.name; several can share a host")
 	fs.BoolVar(&o.check, "check", false, "print the effective configuration, or the first mistake in it, and exit")
 	fs.BoolVar(&o.release, "release", false, "continue everything that an earlier gimbald left stopped, and exit")
+	fs.BoolVar(&o.private, "private", false, "serve only the user who starts it, beside a socket of his own, and end after his last gimbal run")
 	fs.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	fs.BoolVar(&o.guard, "guard", false, "be the guard of a daemon whose beats come on standard input")
 	fs.StringVar(&o.watch.stopSet, "guard-set", "", "the guard's `FILE` of what is stopped")

@@ -52,7 +52,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context) {
 // reloadNow puts a new configuration and new policies in force, all of it or
 // nothing.
 func (d *daemon) reloadNow(ctx context.Context) error {
-	cfg, set, warnings, err := load(d.path, d.name)
+	cfg, set, warnings, err := d.loadConfig()
 	if err != nil {
 		d.mu.Lock()
 		d.reload.failed = err.Error()

@@ -21,6 +21,8 @@ type slurmCommands struct {
 	mu      sync.Mutex
 	private bool // PrivateData names jobs
 	asked   time.Time
+	ruled   bool // a Slurm places jobs on this node
+	looked  time.Time
 }
 
 func newSlurm(c *config.Config) *slurmCommands {
@@ -40,7 +42,7 @@ func (s *slurmCommands) Evict(ctx context.Context, r model.Registration, why str
 	return nil
 }
 
-// privateFor is how long an answer about PrivateData is good.
+// privateFor is how long an answer of Slurm's is good.
 const privateFor = 5 * time.Minute
 
 // hidesJobs tells whether Slurm's PrivateData hides jobs from other users. If
@@ -55,6 +57,21 @@ func (s *slurmCommands) hidesJobs(ctx context.Context) bool {
 	s.private = err != nil || slices.Contains(words, "jobs")
 	s.asked = time.Now()
 	return s.private
+}
+
+// rules tells whether a Slurm places jobs on this node, as far as its commands
+// know.
+func (s *slurmCommands) rules(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.looked.IsZero() && time.Since(s.looked) < privateFor {
+		return s.ruled
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := s.client.NodeName(ctx)
+	s.ruled, s.looked = err == nil, time.Now()
+	return s.ruled
 }
 
 // nodeName is Slurm's name of this node, or the host's.
