@@ -30,9 +30,7 @@ type child struct {
 	say *os.File // to what waits in the process
 }
 
-// spawn makes the process of a command. It is killed when the calling thread
-// ends: as under env(1), nothing of the command stays behind a kill -9. The
-// caller keeps to its thread.
+// spawn makes the process of a command, from a thread that stays.
 func spawn(path string, argv []string) (*child, error) {
 	runtime.LockOSThread()
 	var fds [2]int
@@ -48,7 +46,7 @@ func spawn(path string, argv []string) (*child, error) {
 	}
 	args := append([]string{"gimbal", runChild, strconv.Itoa(fds[0]), path}, argv...)
 	pid, err := syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+		Env: os.Environ(), Files: []uintptr{0, 1, 2},
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start a process: %w", err), say.Close())
@@ -86,6 +84,7 @@ func beChild(args []string, stderr io.Writer) int {
 		return exitUsage
 	}
 	unix.CloseOnExec(fd)
+	parent := os.Getppid()
 	var set []string
 	if err := json.NewDecoder(os.NewFile(uintptr(fd), "from gimbal run")).Decode(&set); err != nil {
 		return exitCannotRun // gimbal run is gone
@@ -95,12 +94,24 @@ func beChild(args []string, stderr io.Writer) int {
 			_ = os.Setenv(name, value) // it fails only for names that are none
 		}
 	}
+	if !dieWith(parent) {
+		return exitCannotRun
+	}
 	err = execute(args[1], args[2:])
 	fmt.Fprintf(stderr, "gimbal run: %s: %v\n", args[2], err)
 	if errors.Is(err, unix.ENOENT) {
 		return exitNotFound
 	}
 	return exitNotExec
+}
+
+// dieWith has this process killed when its parent ends, as nothing of a command
+// stays behind a kill -9 under env(1). It tells whether the parent lives. What is
+// asked for holds for the calling thread, which is the one that execs.
+func dieWith(parent int) bool {
+	runtime.LockOSThread()
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) // it cannot fail
+	return os.Getppid() == parent
 }
 
 // execute becomes a program. One that is no binary and names no interpreter is

@@ -149,9 +149,21 @@ func (d *daemon) chooseGPUs(ctx context.Context, choose string) (gpus []string, 
 	if choose == "" {
 		return nil, nil
 	}
-	err = d.loop.Ask(ctx, func(e *engine.Engine) { gpus = choice(e.Node, choose) })
-	return gpus, err
+	for end := time.Now().Add(d.settings().Sample.Stale); ; time.Sleep(runLook) {
+		known := false
+		err = d.loop.Ask(ctx, func(e *engine.Engine) {
+			known = len(e.Node.GPUs) > 0 || e.Node.Degraded != ""
+			gpus = choice(e.Node, choose)
+		})
+		if err != nil || known || time.Now().After(end) {
+			return gpus, err
+		}
+	}
 }
+
+// runLook is how often it is looked whether the engine knows what it has been
+// told: a daemon that has just begun has not taken the driver's report in.
+const runLook = time.Millisecond
 
 func choice(n *model.Node, choose string) (gpus []string) {
 	split := map[string]bool{} // GPUs that are cut into instances
@@ -219,7 +231,7 @@ func (d *daemon) awaitRun(ctx context.Context, job uint32) (any, error) {
 			return nil, wire.Errorf(wire.CodeNotFound, "it has ended")
 		}
 		if !found {
-			time.Sleep(time.Millisecond)
+			time.Sleep(runLook)
 		}
 	}
 	return r, nil
