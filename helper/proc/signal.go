@@ -81,7 +81,7 @@ func signalError(err error, id ID, what string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, unix.ESRCH):
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT): // ENOENT: it ended while its pidfd was made
 		return ErrGone
 	}
 	return fmt.Errorf("%s, process %s: %w", what, id, err)
