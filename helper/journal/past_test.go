@@ -36,7 +36,7 @@ func drawView(t *rapid.T) model.View {
 	v.Reason = model.Reason{Code: text.Draw(t, "code"), Text: text.Draw(t, "why")}
 	v.GPUs = rapid.SliceOfN(rapid.StringN(1, 9, 40), 1, 3).Draw(t, "gpus")
 	v.Peak = map[string]model.Bytes{v.GPUs[0]: model.Bytes(micros.Draw(t, "peak"))}
-	v.Tally = model.Tally{Held: dur("held"), Paused: dur("paused"), Attained: dur("on"), Swaps: 3, Pauses: 2}
+	v.Tally = model.Tally{Held: dur("held"), Paused: dur("paused"), Attained: dur("on"), SM: dur("sm"), Seen: dur("seen"), Swaps: 3, Pauses: 2}
 	if v.HasRun = rapid.Bool().Draw(t, "ran"); v.HasRun {
 		v.FirstRan = dur("first")
 		v.Ran = start.Add(v.FirstRan)

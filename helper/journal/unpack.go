@@ -215,9 +215,10 @@ func (u *unpacker) list(s, sep string, n int) []int64 {
 }
 
 func (u *unpacker) tally(s string) {
-	n := u.list(s, ",", 8)
+	n := u.list(s, ",", 10)
 	u.v.Tally = model.Tally{Held: u.micros(n[0]), Running: u.micros(n[1]), Paused: u.micros(n[2]),
-		Swapped: u.micros(n[3]), Attained: u.micros(n[4]), Holds: int(n[5]), Pauses: int(n[6]), Swaps: int(n[7])}
+		Swapped: u.micros(n[3]), Attained: u.micros(n[4]), Holds: int(n[5]), Pauses: int(n[6]), Swaps: int(n[7]),
+		SM: u.micros(n[8]), Seen: u.micros(n[9])}
 }
 
 func (u *unpacker) peak(s string) {

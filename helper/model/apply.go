@@ -10,7 +10,7 @@ import (
 func (n *Node) Advance(now time.Duration) {
 	n.last = max(n.last, now)
 	for _, t := range n.Tenants {
-		t.account(n.last)
+		t.account(n.last, n.Degraded == "")
 	}
 }
 

@@ -142,6 +142,14 @@ func TestTallyAddsUp(t *testing.T) {
 				continue
 			}
 			_ = n.Fire(a, trig, Reason{}, now) // what the table refuses changes nothing
+			if rapid.Bool().Draw(rt, "known") {
+				a.Use["GPU-0"] = Usage{SM: Known(rapid.Float64Range(0, 1).Draw(rt, "sm"))}
+			} else {
+				a.Use["GPU-0"] = Usage{}
+			}
+			if a.Tally.Seen > a.Tally.Running || a.Tally.SM > a.Tally.Seen {
+				rt.Fatalf("%s of work known over %s of %s running", a.Tally.SM, a.Tally.Seen, a.Tally.Running)
+			}
 			sum := a.Tally.Held + a.Tally.Running + a.Tally.Paused + a.Tally.Swapped
 			if sum != now {
 				rt.Fatalf("held %s + running %s + paused %s + swapped %s = %s, but %s have passed",
@@ -149,6 +157,45 @@ func TestTallyAddsUp(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUtilIsTheMeanWhileItRan: neither pauses, nor times of which nothing is
+// known, nor a driver that cannot be read count.
+func TestUtilIsTheMeanWhileItRan(t *testing.T) {
+	n := testNode()
+	a := register(t, n, "1@1", 10, Known(GiB), "", 0)
+	if _, ok := a.Tally.Util().Get(); ok {
+		t.Error("a share is known of one that has not run")
+	}
+	fire := func(now time.Duration, trigs ...Trigger) {
+		n.Advance(now)
+		for _, trig := range trigs {
+			if err := n.Fire(a, trig, Reason{}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sees := func(sm ...Reading[float64]) {
+		a.Use = map[string]Usage{}
+		for i, x := range sm {
+			a.Use[string(rune('a'+i))] = Usage{SM: x}
+		}
+	}
+	fire(0, DoRun)
+	fire(5 * sec)
+	sees(Known(1.0), Known(0.5))
+	fire(15*sec, DoPause, OpDone)
+	fire(25*sec, DoResume, OpDone)
+	sees(Known(0.25), Known(0.25))
+	fire(35 * sec)
+	sees(Known(1.0), Unknown[float64]())
+	fire(45 * sec)
+	sees(Known(1.0))
+	apply(t, n, Event{Kind: EvDegraded, Text: "gone"}, 45*sec)
+	fire(55 * sec)
+	if u, ok := a.Tally.Util().Get(); !ok || u != 0.5 || a.Tally.Seen != 20*sec {
+		t.Errorf("share %v (known: %t) over %s", u, ok, a.Tally.Seen)
+	}
 }
 
 func TestRegisteredTwiceCountsOnce(t *testing.T) {

@@ -145,7 +145,7 @@ func (n *Node) Room(t *Tenant, uuid string) Reading[Bytes] {
 
 // enter puts a tenant into a state.
 func (n *Node) enter(t *Tenant, s State, why Reason, now time.Duration) {
-	t.account(now)
+	t.account(now, n.Degraded == "")
 	if t.State == Running && s != Running {
 		t.LastRan = now
 	}
@@ -226,8 +226,9 @@ func (n *Node) share(a, b *Tenant) bool {
 }
 
 // account adds the time since the last accounting to the tally of the state
-// that the tenant is in.
-func (t *Tenant) account(now time.Duration) {
+// that the tenant is in. A reading of the driver, if it can be read, holds until
+// the next one.
+func (t *Tenant) account(now time.Duration, readable bool) {
 	from := max(t.Since, t.accounted)
 	d := max(now-from, 0)
 	t.accounted = now
@@ -240,9 +241,30 @@ func (t *Tenant) account(now time.Duration) {
 		t.Tally.Swapped += d
 	case t.State.Computes():
 		t.Tally.Running += d
+		if sm, ok := t.SM().Get(); ok && readable {
+			t.Tally.SM += time.Duration(sm * float64(d))
+			t.Tally.Seen += d
+		}
 		if t.OnGPU {
 			t.Tally.Attained += d
 			t.Service += d.Seconds() / max(t.Terms.Weight, 1e-6)
 		}
 	}
+}
+
+// SM is the tenant's share of time on the multiprocessors by the last readings,
+// a mean over its GPUs.
+func (t *Tenant) SM() Reading[float64] {
+	sum := 0.0
+	for _, u := range t.Use {
+		x, ok := u.SM.Get()
+		if !ok {
+			return Unknown[float64]()
+		}
+		sum += x
+	}
+	if len(t.Use) == 0 {
+		return Unknown[float64]()
+	}
+	return Known(sum / float64(len(t.Use)))
 }

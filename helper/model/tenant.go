@@ -67,7 +67,17 @@ type Usage struct {
 type Tally struct {
 	Held, Running, Paused, Swapped time.Duration // time in each state
 	Attained                       time.Duration // running with a process on a GPU
+	SM, Seen                       time.Duration // multiprocessors' time while running, mean of its GPUs; over how much that is known
 	Holds, Pauses, Swaps           int
+}
+
+// Util is the share of time that the multiprocessors worked for the tenant while
+// it ran, a mean over its GPUs.
+func (t *Tally) Util() Reading[float64] {
+	if t.Seen == 0 {
+		return Unknown[float64]()
+	}
+	return Known(t.SM.Seconds() / t.Seen.Seconds())
 }
 
 // Tenant is what is calibrated as a whole: all its workers on all its GPUs

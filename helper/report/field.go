@@ -86,7 +86,7 @@ func memoryFields() []Field {
 		{"ReqGPUMem", 10, false, true, "memory that it may count on, on each GPU", (*Row).reqMemory},
 		{"MaxGPUMem", 10, false, true, "highest memory seen on one of its GPUs", (*Row).maxMemory},
 		{"GPUMem", 10, false, true, "memory in use now, on all its GPUs", (*Row).memory},
-		{"GPUUtil", 7, false, true, "share of time on the multiprocessors, mean of its GPUs", (*Row).util},
+		{"GPUUtil", 7, false, true, "share of time on the multiprocessors, mean of its GPUs; of one that ended, while it ran", (*Row).util},
 		{"Procs", 6, false, true, "live processes", func(r *Row) string { return tenantOnly(r, func() string { return strconv.Itoa(r.View.Procs) }) }},
 		{"GPUProcs", 8, false, true, "processes on its GPUs", (*Row).gpuProcs},
 		{"Mates", 16, true, true, "tenants that share a GPU with it", (*Row).mateNames},

@@ -60,11 +60,12 @@ func fixture() *model.Snapshot {
 	}
 	done := view(7, "train", model.Gone, time.Hour)
 	done.End, done.Reason, done.Use = noon, model.Reason{Code: "ended"}, nil
+	done.HasRun, done.Tally.SM, done.Tally.Seen = true, 12*time.Minute, 30*time.Minute
 	for i := range done.Steps {
 		done.Steps[i].Ended, done.StepWall[i].End = true, noon
 	}
 	failed := view(8, "crazy|name,with\\slash", model.Gone, 30*time.Hour)
-	failed.End, failed.Reason = noon, model.Reason{Code: "ended"}
+	failed.End, failed.Reason, failed.HasRun = noon, model.Reason{Code: "ended"}, true
 	failed.Steps[0].Status, failed.Steps[0].Ended = 137<<8, true
 	failed.StepWall[0].End = noon
 	array := view(20, "训练 一二三四五", model.Running, 10*time.Minute)

@@ -220,19 +220,21 @@ func (r *Row) memory() string {
 	return Memory(sum, r.page.unit)
 }
 
+// util is a live tenant's use by the last readings, and an ended one's while it
+// ran.
 func (r *Row) util() string {
-	if r.Step != nil || r.View.State == model.Gone || len(r.View.Use) == 0 {
+	ended := r.View.State == model.Gone
+	if r.Step != nil || ended && !r.View.HasRun || !ended && len(r.View.Use) == 0 {
 		return ""
 	}
-	sum := 0.0
-	for _, u := range r.View.Use {
-		s, ok := u.SM.Get()
-		if !ok {
-			return known(r, "Unknown")
-		}
-		sum += s
+	share := r.View.SM()
+	if ended {
+		share = r.View.Tally.Util()
 	}
-	return known(r, fmt.Sprintf("%.0f%%", 100*sum/float64(len(r.View.Use))))
+	if s, ok := share.Get(); ok {
+		return known(r, fmt.Sprintf("%.0f%%", 100*s))
+	}
+	return known(r, "Unknown")
 }
 
 func (r *Row) gpuProcs() string {
