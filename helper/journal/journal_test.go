@@ -423,3 +423,18 @@ func BenchmarkReplay(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkReplayMillion replays what a million records left behind.
+func BenchmarkReplayMillion(b *testing.B) {
+	dir := b.TempDir()
+	j := mustOpen(b, dir, testOptions())
+	for i := range 1_000_000 {
+		ev := &model.Event{Kind: model.EvDone, Tenant: model.TenantID(fmt.Sprintf("%d@1", i%64)), Do: model.PrimPause, Action: uint64(i + 1)}
+		appendAll(b, j, at(i/100, tenant(i%64, model.State(3+i%3)), nil, ev))
+	}
+	for b.Loop() {
+		if r, err := Replay(dir, "boot-a"); err != nil || len(r.Live) != 64 || r.Seq != 1_000_000 {
+			b.Fatalf("%d live, record %d: %v", len(r.Live), r.Seq, err)
+		}
+	}
+}

@@ -24,6 +24,11 @@ func BenchmarkPause(b *testing.B) {
 	}
 }
 
+// BenchmarkManyPause is BenchmarkPause for a tree that takes long.
+func BenchmarkManyPause(b *testing.B) {
+	b.Run("5000", func(b *testing.B) { benchmarkPause(b, 5000) })
+}
+
 func benchmarkPause(b *testing.B, n int) {
 	root, pids := sleepers(b, n)
 	tr := NewTracker(Host{}, nil)
@@ -31,7 +36,7 @@ func benchmarkPause(b *testing.B, n int) {
 	if err := tr.Watch(root, true); err != nil {
 		b.Fatal(err)
 	}
-	var bare, ours []time.Duration
+	var bare, ours, back []time.Duration
 	for b.Loop() {
 		bare = append(bare, floor(b, pids))
 		p, err := tr.Pause(context.Background(), Target{Roots: []ID{root}})
@@ -39,11 +44,13 @@ func benchmarkPause(b *testing.B, n int) {
 			b.Fatalf("%d of %d stopped: %v", len(p.Stopped), n, err)
 		}
 		ours = append(ours, p.Latency)
-		if _, err := tr.host.Resume(p.Stopped); err != nil {
+		r, err := tr.host.Resume(p.Stopped)
+		if err != nil {
 			b.Fatal(err)
 		}
+		back = append(back, r.Latency)
 	}
-	report(b, bare, ours)
+	report(b, bare, ours, back)
 }
 
 // floor stops the processes by a bare loop, continues them again, and returns
@@ -107,7 +114,7 @@ func sleepers(b *testing.B, n int) (root ID, pids []int) {
 
 // settled waits until all processes of the group are there and sleep.
 func settled(b *testing.B, group, n int) []int {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(6 * patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var pids []int
 		procs, err := Host{}.Scan(nil)
 		if err != nil {
@@ -141,6 +148,13 @@ func BenchmarkFreeze(b *testing.B) {
 	}
 }
 
+// BenchmarkManyFreeze is BenchmarkFreeze for a tree that takes long.
+func BenchmarkManyFreeze(b *testing.B) {
+	for _, version := range []int{1, 2} {
+		b.Run(fmt.Sprintf("v%d/5000", version), func(b *testing.B) { benchmarkFreeze(b, version, 5000) })
+	}
+}
+
 func benchmarkFreeze(b *testing.B, version, n int) {
 	root, pids := sleepers(b, n)
 	ids := []ID{root}
@@ -156,7 +170,7 @@ func benchmarkFreeze(b *testing.B, version, n int) {
 		b.Fatal(err)
 	}
 	target := Target{Roots: []ID{root}}
-	var bare, ours []time.Duration
+	var bare, ours, back []time.Duration
 	for b.Loop() {
 		bare = append(bare, freezeFloor(b, dir))
 		f, err := tr.Freeze(context.Background(), target, []Freezer{dir}, nil)
@@ -164,11 +178,13 @@ func benchmarkFreeze(b *testing.B, version, n int) {
 			b.Fatalf("%d of %d frozen: %v", f.Processes, n, err)
 		}
 		ours = append(ours, f.Latency)
-		if _, err := tr.host.Thaw(f.Dirs); err != nil {
+		r, err := tr.host.Thaw(f.Dirs)
+		if err != nil {
 			b.Fatal(err)
 		}
+		back = append(back, r.Latency)
 	}
-	report(b, bare, ours)
+	report(b, bare, ours, back)
 }
 
 func freezeFloor(b *testing.B, f Freezer) time.Duration {
@@ -193,13 +209,15 @@ func freezeFloor(b *testing.B, f Freezer) time.Duration {
 	return took
 }
 
-// report gives the medians in microseconds and their ratio.
-func report(b *testing.B, bare, ours []time.Duration) {
+// report gives the medians in microseconds and their ratio, and how long it
+// took to let the processes go on again.
+func report(b *testing.B, bare, ours, back []time.Duration) {
 	low, mine := median(bare), median(ours)
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(low.Microseconds()), "floor-us")
 	b.ReportMetric(float64(mine.Microseconds()), "ours-us")
 	b.ReportMetric(float64(mine)/float64(low), "ratio")
+	b.ReportMetric(float64(median(back).Microseconds()), "resume-us")
 }
 
 // BenchmarkScan measures one look at every process of the host.

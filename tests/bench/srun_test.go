@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,68 +72,4 @@ func median(d []time.Duration) time.Duration {
 	s := slices.Clone(d)
 	slices.Sort(s)
 	return s[len(s)/2]
-}
-
-// BenchmarkDaemon is what gimbald costs with 64 tenants of four processes at
-// one sample a second.
-func BenchmarkDaemon(b *testing.B) {
-	for _, track := range []string{"linuxproc", "cgroup"} {
-		b.Run(track, func(b *testing.B) { benchDaemon(b, track) })
-	}
-}
-
-func benchDaemon(b *testing.B, track string) {
-	o := e2e.Options{Policy: "together", Interval: time.Second}
-	o.Slurm.Proctrack = track
-	o.Slurm.CPUs, o.Slurm.Shards = 80, 80
-	s := e2e.StartB(b, o)
-	script := "sleep 600 & sleep 600 & sleep 600 & wait"
-	for range 64 {
-		if r := s.Run("sbatch", "--gres=shard:1", "--gimbal-pack", "--gimbal-memory=100MiB", "--wrap", script); r.Exit != 0 {
-			b.Fatal(r)
-		}
-	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for s.Tenants() < 64 {
-		if time.Now().After(deadline) {
-			b.Fatalf("only %d of 64 tenants are there", s.Tenants())
-		}
-		time.Sleep(time.Second)
-	}
-	for b.Loop() {
-		const window = 20 * time.Second
-		before := cpu(b, s.DaemonPID())
-		time.Sleep(window)
-		used := cpu(b, s.DaemonPID()) - before
-		b.ReportMetric(100*used.Seconds()/window.Seconds(), "%core")
-		b.ReportMetric(float64(rss(b, s.DaemonPID()))/(1<<20), "MiB")
-	}
-}
-
-// cpu is the processor time that a process has used, in ticks of 10 ms.
-func cpu(b *testing.B, pid int) time.Duration {
-	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	f := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+2:])
-	var user, system int
-	if _, err := fmt.Sscan(f[11]+" "+f[12], &user, &system); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(user+system) * 10 * time.Millisecond
-}
-
-func rss(b *testing.B, pid int) int {
-	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	var size, resident int
-	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
-		b.Fatal(err)
-	}
-	return resident * os.Getpagesize()
 }
