@@ -30,6 +30,10 @@ local site = {
 
 -- The same in job_submit.lua and cli_filter.lua: begin
 
+-- Each is one file that a site copies to a host and changes. What they share
+-- stands in both, since a file for both could be missing, or be of another
+-- version, on one of the hosts; a test keeps them the same.
+
 -- MiB of a size with its unit, as --gimbal-memory takes it, such as "16GiB",
 -- "500M" or "1.5T": powers of 1024, rounded up. nil for anything else.
 local function mebibytes(text)
