@@ -58,7 +58,8 @@ func TestScriptsRun(t *testing.T) {
 	runCommands(t, s, id)
 }
 
-// harmless are the commands that only show something.
+// harmless are the commands that only show something. (--self and --all-nodes
+// want a job that still runs.)
 var harmless = regexp.MustCompile(`^gimbal ((?:status|explain|timeline|policies)(?: [^#]*|$))`)
 
 // runCommands runs the pages' command lines that only show something.
@@ -68,7 +69,7 @@ func runCommands(t *testing.T, s *e2e.Stack, job int) {
 	for _, b := range allBlocks(t) {
 		for _, line := range strings.Split(b.text, "\n") {
 			m := harmless.FindStringSubmatch(line)
-			if m == nil || regexp.MustCompile(`\.toml|\bFILE|\bNAME|--self`).MatchString(m[1]) {
+			if m == nil || regexp.MustCompile(`\.toml|\bFILE|\bNAME|--self|--all-nodes`).MatchString(m[1]) {
 				continue
 			}
 			args := strings.Fields(strings.ReplaceAll(m[1], "1234", fmt.Sprint(job)))

@@ -88,26 +88,6 @@ func TestTimeLimit(t *testing.T) {
 	s.wantHealthy(t)
 }
 
-// TestJobOnSeveralNodesIsNeverStopped: such a job is registered and left
-// alone, and status says why.
-func TestJobOnSeveralNodesIsNeverStopped(t *testing.T) {
-	o := Options{Policies: map[string]string{"timeslice": quickTurns}}
-	o.Slurm.Nodes = 2
-	s := Start(t, o)
-	wide := s.Sbatch(t, "srun "+Trainer("--memory 1GiB --seconds 12"), "-N2", "-n2", "--gres=shard:1", "--gimbal-pack", "--gimbal-memory=1GiB")
-	s.WaitTenant(wide, 20*time.Second, "RUNNING")
-	narrow := s.Sbatch(t, Trainer("--memory 1GiB --seconds 4"), oneShard, "--gimbal-pack", "--gimbal-memory=1GiB")
-	s.WaitTenant(narrow, 20*time.Second, "RUNNING")
-	v := s.Tenant(fmt.Sprint(wide))
-	if v == nil || !strings.Contains(v.Exempt, "2 nodes") || v.Tally.Pauses > 0 {
-		t.Errorf("the job on two nodes: %+v", v)
-	}
-	for _, j := range []int{wide, narrow} {
-		wantState(t, s.WaitDone(t, j, 60*time.Second), "COMPLETED")
-	}
-	s.wantHealthy(t)
-}
-
 // TestReload: a broken file changes nothing and is said with its line; a right
 // one is in force at once.
 func TestReload(t *testing.T) {

@@ -166,7 +166,8 @@ func TestSlurmEndsPackedJobs(t *testing.T) {
 				s.WaitTenant(first, 15*time.Second, "RUNNING")
 				var held []int
 				for range 6 {
-					held = append(held, s.Sbatch(t, Trainer("--memory 9GiB --seconds 60")+"\ntrue", oneShard, "--gimbal-pack", "--gimbal-memory=9GiB"))
+					// Like Python, they are not at the GPU within milliseconds.
+					held = append(held, s.Sbatch(t, Trainer("--startup 0.3 --memory 9GiB --seconds 60")+"\ntrue", oneShard, "--gimbal-pack", "--gimbal-memory=9GiB"))
 				}
 				for _, j := range held {
 					s.WaitTenant(j, 20*time.Second, "HELD")

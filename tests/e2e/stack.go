@@ -34,16 +34,19 @@ type Options struct {
 	NoPlugin bool
 	NoDaemon bool
 	NoSlurm  bool // the daemon alone: Cluster is nil
+	EachNode bool // a gimbald for each node
 }
 
 // Stack is a node that shares a GPU.
 type Stack struct {
 	*slurmtest.Cluster
-	GPU  *simgpu.Device
-	Dir  string // of gimbald: configuration, socket, state, log
-	t    testing.TB
-	cmd  *exec.Cmd
-	done chan struct{}
+	GPU     *simgpu.Device
+	Dir     string // of gimbald: configuration, socket, state, log
+	t       testing.TB
+	cmd     *exec.Cmd
+	done    chan struct{}
+	node    string // whose gimbald it is, "" where there is one for all
+	daemons map[string]*Stack
 }
 
 // Start brings a stack up and takes it down at the end of the test. It skips
@@ -74,17 +77,23 @@ func start(t testing.TB, o Options) *Stack {
 		o.Slurm.GPUs = o.GPU.GPUs
 	}
 	s := &Stack{GPU: simgpu.Start(t, o.GPU), Dir: daemonDir(t), t: t}
+	if o.EachNode {
+		s.node = everyNode
+	}
 	s.writeConfig(o)
 	o.Slurm.Env = append(o.Slurm.Env, s.GPU.Env()...)
 	if !o.NoPlugin {
 		o.Slurm.Plugstack = fmt.Sprintf("optional %s socket=%s core=%s pending=%s %s", Built("gimbal.so"),
-			s.Socket(), Built("gimbal_core.so"), filepath.Join(s.Dir, "run", "pending"), o.Plugin)
+			s.Socket(), Built("gimbal_core.so"), s.run("pending"), o.Plugin)
 	}
-	if !o.NoDaemon {
+	if !o.NoDaemon && !o.EachNode {
 		s.StartDaemon()
 	}
 	if !o.NoSlurm {
 		s.Cluster = slurmtest.Start(t, o.Slurm)
+	}
+	if o.EachNode {
+		s.startDaemons()
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -129,7 +138,11 @@ func daemonDir(t testing.TB) string {
 }
 
 // Socket is the path of gimbald's socket.
-func (s *Stack) Socket() string { return filepath.Join(s.Dir, "run", "gimbald.sock") }
+func (s *Stack) Socket() string { return s.run("gimbald.sock") }
+
+// run is a file of what gimbald keeps while it runs, state its folder for the rest.
+func (s *Stack) run(name string) string { return filepath.Join(s.Dir, "run", s.node, name) }
+func (s *Stack) state() string          { return filepath.Join(s.Dir, "state", s.node) }
 
 // ConfigPath is the path of gimbald.toml.
 func (s *Stack) ConfigPath() string { return filepath.Join(s.Dir, "gimbald.toml") }
@@ -156,7 +169,7 @@ default = %q
 dir = %q
 [access]
 private = false
-`, filepath.Join(s.Dir, "state"), filepath.Join(s.Dir, "run", "pending"), s.Socket(), simgpu.NVML(""),
+`, s.state(), s.run("pending"), s.Socket(), simgpu.NVML(""),
 		o.Interval.String(), o.Policy, filepath.Join(s.Dir, "policies.d"))
 	if !strings.Contains(o.Config, "[metrics]") {
 		text += "[metrics]\ntextfile = \"\"\n" // the machine's own folder is not ours
@@ -182,7 +195,7 @@ func (s *Stack) StartDaemon() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(Built("gimbald"), "--config", s.ConfigPath())
+	cmd := exec.Command(Built("gimbald"), "--config", s.ConfigPath(), "--node", s.node)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), s.GPU.Env()...)
 	if err := cmd.Start(); err != nil {
@@ -239,7 +252,7 @@ func (s *Stack) Log() string {
 
 // Gimbal runs a subcommand of gimbal against this node's daemon.
 func (s *Stack) Gimbal(args ...string) slurmtest.Result {
-	args = append([]string{args[0], "--socket", s.Socket(), "--state-dir", filepath.Join(s.Dir, "state")}, args[1:]...)
+	args = append([]string{args[0], "--socket", s.Socket(), "--state-dir", s.state()}, args[1:]...)
 	cmd := exec.Command(Built("gimbal"), args...)
 	begin := time.Now()
 	var out, errs strings.Builder
@@ -331,32 +344,9 @@ func Eventually(t testing.TB, limit time.Duration, what string, holds func() boo
 // Trainer is the command line of a trainer, to be put into a batch script.
 func Trainer(args string) string { return simgpu.Binary("simgpu-trainer") + " " + args }
 
-// Stopped parts processes into those that are stopped or frozen and those that
-// run; srun and Slurm's own are left out.
-func Stopped(pids []int) (stopped, running []int) {
-	for _, pid := range pids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue
-		}
-		text := string(b)
-		i := strings.LastIndexByte(text, ')')
-		comm := text[strings.IndexByte(text, '(')+1 : i]
-		if comm == "srun" || comm == "slurmstepd" {
-			continue
-		}
-		if state := text[i+2]; state == 'T' || frozen(pid) {
-			stopped = append(stopped, pid)
-		} else if state != 'Z' {
-			running = append(running, pid)
-		}
-	}
-	return stopped, running
-}
-
 // journal is what the daemon wrote down, in short.
 func (s *Stack) journal() string {
-	files, err := filepath.Glob(filepath.Join(s.Dir, "state", "journal-*.jsonl"))
+	files, err := filepath.Glob(filepath.Join(s.state(), "journal-*.jsonl"))
 	if err != nil || len(files) == 0 {
 		return "none"
 	}
@@ -378,23 +368,6 @@ func (s *Stack) journal() string {
 		fmt.Fprintf(&out, "%s %s %s%s: %s %s %s\n", r.Wall.Format("15:04:05.000"), e.Tenant, e.Event, e.Do, state, e.Why.Text, e.Text)
 	}
 	return out.String()
-}
-
-// frozen tells whether a process's freezer cgroup is frozen.
-func frozen(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(b)) {
-		_, path, ok := strings.Cut(strings.TrimSpace(line), ":freezer:")
-		if !ok {
-			continue
-		}
-		state, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/freezer", path, "freezer.state"))
-		return err == nil && strings.TrimSpace(string(state)) == "FROZEN"
-	}
-	return false
 }
 
 func tail(text string, lines int) string {

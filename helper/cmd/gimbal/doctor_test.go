@@ -230,6 +230,10 @@ func TestDoctorFinds(t *testing.T) {
 		"another socket": {func(h *host) {
 			h.write("etc/slurm/plugstack.conf.d/gimbal.conf", "optional gimbal.so socket=/x timout=1s\n")
 		}, []string{`problem plugstack: .*socket=/x, gimbald /run`, `warning plugstack: .*"timout=1s", did you mean "timeout"`}},
+		"one of several nodes of a host": {func(h *host) {
+			h.write("etc/gimbal/gimbald.toml", "[socket]\npath = \"/run/%n/sock\"\n[policy]\ndir = \""+h.dir+"/etc/gimbal/policies.d\"\n")
+			h.write("etc/slurm/plugstack.conf.d/gimbal.conf", "optional gimbal.so socket=/run/n1/sock pending=/run/%n/pending\n")
+		}, []string{`problem plugstack: .*pending=/run/%n/pending, gimbald /run/gimbal/pending`}},
 		"slurmd is older": {func(h *host) { h.touch("etc/slurm/plugstack.conf.d/gimbal.conf", noon.Add(-46*time.Hour)) },
 			[]string{`problem slurmd: slurmd started before plugstack.conf changed: process 77 at 2026-02-27T13:00:00, /etc/slurm/plugstack.conf.d/gimbal.conf at 2026-02-27T14`}},
 		"another cluster's slurmd is older": {func(h *host) {
