@@ -19,7 +19,7 @@ LAZY     := -ldflags '-X main.version=$(VERSION) -extldflags=-Wl,-z,lazy'
 .DEFAULT_GOAL := all
 -include spank/spank.mk tests/simgpu/simgpu.mk contrib/man/man.mk
 
-.PHONY: all help deps daemon command simgpu plugin test check test-long lint bench demo evaluate clean install uninstall release
+.PHONY: all help deps daemon command simgpu plugin test check test-long test-slurm lint bench demo evaluate clean install uninstall release
 
 all: deps plugin daemon command simgpu ## build everything under build/
 
@@ -50,6 +50,9 @@ deps-test:
 
 test-long: deps-test all ## what does not fit into the test run
 	GIMBAL_LONG=1 $(GO) test -count=1 -timeout 120m ./helper/engine ./spank/... ./tests/...
+
+test-slurm: ## what depends on Slurm, against that of SUITE=bookworm, trixie or sid
+	scripts/slurm-suite $(SUITE)
 
 lint: ## gofmt, go vet, gcc, shellcheck, golangci-lint where it is
 	scripts/lint

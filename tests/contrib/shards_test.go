@@ -165,12 +165,12 @@ func testSrun(t *testing.T, s *site) {
 		s.install(script, memory16())
 		const show = `scontrol show job $SLURM_JOB_ID -o; scontrol show step $SLURM_JOB_ID.$SLURM_STEP_ID -o`
 		r := s.Run("srun", "--gimbal-pack", "--gimbal-memory=4g", "bash", "-c", show)
-		if r.Exit != 0 || !regexp.MustCompile(`TresPerNode=gres[:/]shard:4 `).MatchString(r.Stdout) {
+		if r.Exit != 0 || !regexp.MustCompile(`TresPerNode=gres[:/]shard:4\b`).MatchString(r.Stdout) {
 			t.Errorf("%s: srun: %s", script, r)
 		}
 		r = s.Run("salloc", "-Q", "--gimbal-pack", "--gimbal-memory=4g",
 			"srun", "--gimbal-pack", "--gimbal-memory=2g", "bash", "-c", show)
-		if r.Exit != 0 || !regexp.MustCompile(`TresPerNode=gres[:/]shard:4 `).MatchString(r.Stdout) || strings.Contains(r.Stdout, "shard:2") {
+		if r.Exit != 0 || !regexp.MustCompile(`TresPerNode=gres[:/]shard:4\b`).MatchString(r.Stdout) || strings.Contains(r.Stdout, "shard:2") {
 			t.Errorf("%s: srun inside salloc: %s", script, r)
 		}
 	}

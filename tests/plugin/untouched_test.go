@@ -26,7 +26,7 @@ echo "environment"; env | sort
 `
 
 // changing names what differs from one step to the next of its own accord.
-var changing = []string{"SLURM_JOB_ID=", "SLURM_JOBID=", "SLURM_STEP_LAUNCHER_PORT=", "SLURM_SRUN_COMM_PORT=",
+var changing = []string{"SLURM_JOB_ID=", "SLURM_JOBID=", "SLURM_JOB_SLUID=", "SLURM_STEP_LAUNCHER_PORT=", "SLURM_SRUN_COMM_PORT=",
 	"SLURM_TASK_PID=", "SLURM_LAUNCH_NODE_IPADDR=", "SLURM_JOB_START_TIME=", "SLURM_JOB_END_TIME=", "SLURM_GTIDS=",
 	"TMPDIR=", "SRUN_DEBUG=", "SLURM_MPI_TYPE=", "Max pending signals", "_="}
 

@@ -16,9 +16,10 @@ func TestPluginThatDoesNotLoad(t *testing.T) {
 		name string
 		make func(t *testing.T, path string)
 		says string
+		may  bool // newer Slurms say nothing
 	}{
-		{"another major", func(t *testing.T, path string) { forOtherSlurm(t, path) }, "Incompatible"},
-		{"gone", func(*testing.T, string) {}, "No such file"},
+		{"another major", func(t *testing.T, path string) { forOtherSlurm(t, path) }, "Incompatible", false},
+		{"gone", func(*testing.T, string) {}, "No such file", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSite(t)
@@ -35,7 +36,8 @@ func TestPluginThatDoesNotLoad(t *testing.T) {
 				// What is printed is Slurm's own and needs a plugstack without the
 				// line, which is why packages take that away first.
 				r := s.run(cmd[0], cmd[1:]...)
-				if !strings.Contains(r.Stderr, tc.says) || strings.Contains(r.Stderr, "gimbal:") {
+				said := strings.Contains(r.Stderr, tc.says) || tc.may && r.Stderr == ""
+				if !said || strings.Contains(r.Stderr, "gimbal:") {
 					t.Errorf("%q: stderr %q", cmd, r.Stderr)
 				}
 			}
