@@ -73,17 +73,11 @@ func (s *statusFlags) everywhere(args []string, w world) int {
 	if err != nil {
 		return wrongUsage(w, "status", err)
 	}
-	client := slurm.New(slurm.Options{Timeout: nodeLimit})
-	nodes, err := jobNodes(client, q.Jobs[0].Job)
-	if err != nil {
-		return failure(w, "status", err)
+	answers, err := askJob(q.Jobs[0].Job, args)
+	if err == nil {
+		err = s.writeEverywhere(w, answers, q, cols, layout)
 	}
-	command, err := nodeCommand(args)
 	if err != nil {
-		return failure(w, "status", err)
-	}
-	answers := askNodes(nodes, func(node string) nodeAnswer { return askNode(client, q.Jobs[0].Job, node, command) })
-	if err := s.writeEverywhere(w, answers, q, cols, layout); err != nil {
 		return failure(w, "status", err)
 	}
 	return sayMissing(w, answers)
@@ -102,6 +96,20 @@ func (s *statusFlags) checkEverywhere(jobs []model.JobRef) error {
 		return errors.New("--all-nodes goes with none of --self, --gpus, --daemon and --offline")
 	}
 	return nil
+}
+
+// askJob asks every node of a job.
+func askJob(job uint32, args []string) ([]nodeAnswer, error) {
+	client := slurm.New(slurm.Options{Timeout: nodeLimit})
+	nodes, err := jobNodes(client, job)
+	if err != nil {
+		return nil, err
+	}
+	command, err := nodeCommand(args)
+	if err != nil {
+		return nil, err
+	}
+	return askNodes(nodes, func(node string) nodeAnswer { return askNode(client, job, node, command) }), nil
 }
 
 // jobNodes asks Slurm where a job runs.
@@ -178,19 +186,11 @@ func (s *statusFlags) writeEverywhere(w world, answers []nodeAnswer, q model.Sta
 		if a.snap == nil {
 			continue
 		}
-		if a.snap.Degraded != "" {
-			fmt.Fprintf(w.stderr, "gimbal status: node %s: degraded: %s\n", a.node, a.snap.Degraded)
-		}
-		a.snap.Node = a.node
 		if s.truncate {
 			truncate(a.snap, q)
 		}
+		a.join(&all)
 		doc.Nodes = append(doc.Nodes, report.NewDocument(a.snap, sel))
-		all.GPUs = append(all.GPUs, a.snap.GPUs...)
-		for _, v := range a.snap.Tenants {
-			v.Reg.Node = a.node
-			all.Tenants = append(all.Tenants, v)
-		}
 	}
 	if s.json {
 		return report.WriteNodesJSON(w.stdout, doc)
@@ -198,10 +198,24 @@ func (s *statusFlags) writeEverywhere(w world, answers []nodeAnswer, q model.Sta
 	return report.Write(w.stdout, cols, report.Rows(&all, sel, s.style(w)), l)
 }
 
+// join adds what a node said to what all said, under the name by which it was
+// asked.
+func (a nodeAnswer) join(all *model.Snapshot) {
+	a.snap.Node = a.node
+	all.GPUs = append(all.GPUs, a.snap.GPUs...)
+	for i := range a.snap.Tenants {
+		a.snap.Tenants[i].Reg.Node = a.node
+	}
+	all.Tenants = append(all.Tenants, a.snap.Tenants...)
+}
+
 // sayMissing names the nodes that said nothing, or not all.
 func sayMissing(w world, answers []nodeAnswer) int {
 	code := exitOK
 	for _, a := range answers {
+		if a.snap != nil && a.snap.Degraded != "" {
+			fmt.Fprintf(w.stderr, "gimbal status: node %s: degraded: %s\n", a.node, clean(a.snap.Degraded))
+		}
 		if a.err != nil {
 			fmt.Fprintf(w.stderr, "gimbal status: node %s: %s\n", a.node, clean(a.err.Error()))
 			code = exitUnreachable
