@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
 	"testing"
 	"time"
 
@@ -27,7 +28,9 @@ launch_grace = "1h"
 
 // BenchmarkSuspend compares, on the same job of 34 processes, gimbal pause with
 // Slurm's own scontrol suspend: from the start of the command until the last
-// process has stopped. They take turns.
+// process has stopped. They take turns. Beside them stands what a policy's pause
+// takes, which needs no command: from the decision until the daemon has seen all
+// of them stopped.
 func BenchmarkSuspend(b *testing.B) {
 	for _, track := range []string{"linuxproc", "cgroup"} {
 		b.Run(track, func(b *testing.B) { benchSuspend(b, track) })
@@ -55,7 +58,25 @@ func benchSuspend(b *testing.B, track string) {
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(ms(median(slurm)), "ms/scontrol-suspend")
 		b.ReportMetric(ms(median(gimbal)), "ms/gimbal-pause")
+		b.ReportMetric(ms(median(logged(b, s))), "ms/policy-pause")
 	}
+}
+
+// logged lists how long the daemon took for each pause of all of the job.
+func logged(b *testing.B, s *e2e.Stack) (took []time.Duration) {
+	b.Helper()
+	line := regexp.MustCompile(fmt.Sprintf(`: %d processes (?:stopped|frozen) in (\S+)`, members))
+	for _, found := range line.FindAllStringSubmatch(s.Log(), -1) {
+		d, err := time.ParseDuration(found[1])
+		if err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, d)
+	}
+	if len(took) == 0 {
+		b.Fatal("the daemon logged no pause")
+	}
+	return took
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
