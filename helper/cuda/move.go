@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 var errFailed = errors.New("the driver has given the process up")
@@ -55,7 +57,9 @@ func (r *move) read() error {
 func (r *move) change(limit time.Duration, want State, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(r.ctx, limit)
 	defer cancel()
-	return r.judge(call(ctx), want)
+	err := call(ctx)
+	failpoint.At("cuda." + want.String())
+	return r.judge(err, want)
 }
 
 // judge tells by the driver's state whether a call did what it should.
@@ -90,7 +94,9 @@ func (r *move) lock() error {
 	locked := make(chan error, 1)
 	go func() { locked <- r.m.Driver.Lock(ctx, r.p.ID, r.l.Lock) }()
 	resumed := r.resume()
-	err := r.judge(<-locked, Locked)
+	answer := <-locked
+	failpoint.At("cuda.lock")
+	err := r.judge(answer, Locked)
 	if resumed != nil {
 		return errors.Join(resumed, err)
 	}

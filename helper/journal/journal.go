@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -205,9 +206,11 @@ func (j *Journal) Append(r model.Record) error {
 	if j.due(r.Wall) {
 		err = j.rotate() // where it fails, the old file goes on
 	}
+	failpoint.At("journal.begun")
 	if werr := j.tail.write(j.buf); werr != nil {
 		err = werr
 	}
+	failpoint.At("journal.written")
 	before := j.book.state(r.Tenant)
 	j.book.take(lineOf(r, raw))
 	if r.Tenant != nil && r.Tenant.State == model.Gone {
@@ -217,6 +220,7 @@ func (j *Journal) Append(r model.Record) error {
 		return j.failed(err)
 	}
 	j.fault = ""
+	failpoint.At("journal.done")
 	return nil
 }
 

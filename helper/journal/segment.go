@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 // series is a row of files whose names hold the number of their first line.
@@ -172,6 +174,7 @@ func writeWhole(path string, content []byte) error {
 	}
 	_, err = f.Write(content)
 	err = errors.Join(err, f.Close())
+	failpoint.At("file.written")
 	if err == nil {
 		err = os.Rename(temp, path)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -151,6 +152,7 @@ func (s *StopSet) add(t model.TenantID, stop Stopped) error {
 		if err := s.tail.write(s.buf); err != nil {
 			return err
 		}
+		failpoint.At("stopset.added")
 		e := s.set[t]
 		e.Procs, e.Cgroups = append(e.Procs, stop.Procs...), append(e.Cgroups, stop.Cgroups...)
 		e.Held = stop.Held
@@ -220,9 +222,11 @@ func (s *StopSet) change(fn func() error) error {
 			return fmt.Errorf("rewrite the stop set %s: %w", s.path, err)
 		}
 	}
+	failpoint.At("stopset.locked")
 	if err := fn(); err != nil {
 		return fmt.Errorf("stop set %s: %w", s.path, err)
 	}
+	failpoint.At("stopset.changed")
 	return nil
 }
 
@@ -239,6 +243,7 @@ func (s *StopSet) rewrite() error {
 	if err := writeWhole(s.path, buf); err != nil {
 		return err
 	}
+	failpoint.At("stopset.rewritten")
 	f, err := os.OpenFile(s.path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -347,5 +352,6 @@ func fenceIf(path string, gen uint64) (StopState, error) {
 	if err := writeGeneration(path, st.Generation); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return st, err
 	}
+	failpoint.At("stopset.fenced")
 	return st, nil
 }

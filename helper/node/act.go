@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
@@ -56,7 +57,9 @@ func (n *Node) begin(e *entry, a model.Action, op func() error) {
 	n.beside(func() {
 		e.op.Lock()
 		defer e.op.Unlock() // after the push: outcomes come in the order of their effects
+		failpoint.At("op.begun")
 		err := op()
+		failpoint.At("op.ended")
 		ev := model.Event{Kind: model.EvDone, Tenant: e.id, Action: a.ID, Do: a.Do, Took: n.Clock() - begin}
 		if err != nil {
 			ev.Kind, ev.Text = model.EvFailed, err.Error()
@@ -92,23 +95,19 @@ func (n *Node) hold(e *entry) error {
 // pause stops every process of a tenant. What is about to be stopped is on
 // disk first.
 func (n *Node) pause(e *entry, kind stopKind) error {
+	e.setWant(kind) // a task that joins from now on is stopped as well
 	target := n.target(e)
-	stop := Stop{Tenant: e.id, Held: kind == kindHold, IDs: n.running(target)}
-	for _, f := range n.freezers(e, target) {
-		stop.Cgroups = append(stop.Cgroups, FreezerText(f))
+	intent := intent{n: n, stop: Stop{Tenant: e.id, Held: kind == kindHold, IDs: n.running(n.Tracker.Members(target.Roots...))}}
+	target.Before = intent.before
+	if err := intent.write(n.freezers(e, target)); err != nil {
+		return errors.Join(fmt.Errorf("%s not done, since it could not be written down: %w", kind, err), n.giveUp(e, e.grip))
 	}
-	if err := n.Stops.Put(stop); err != nil {
-		err = fmt.Errorf("%s not done, since it could not be written down: %w", kind, err)
-		if !e.grip.empty() { // all of it runs, or none
-			err = errors.Join(err, n.giveUp(e, e.grip))
-		}
-		return err
-	}
-	e.setWant(kind)
+	failpoint.At("pause.intended")
 	g, err := n.take(e, target)
+	failpoint.At("pause.taken")
 	g = g.and(e.grip)
 	if err == nil {
-		err = n.confirm(e, target, &g, stop)
+		err = n.confirm(e, target, &g)
 	}
 	if err != nil {
 		return errors.Join(err, n.giveUp(e, g))
@@ -117,29 +116,45 @@ func (n *Node) pause(e *entry, kind stopKind) error {
 	return nil
 }
 
-// confirm writes down what was found only while stopping, and makes sure that
-// no guard has taken over in the meantime; else all of it is to be continued.
-func (n *Node) confirm(e *entry, target proc.Target, g *grip, stop Stop) error {
-	g.listen = n.listeners(target)
-	e.say(func(s *saying) bool { *s = saying{}; return true })
-	stop.Sure, stop.Cgroups = true, nil
-	stop.IDs = missing(modelIDs(g.procs), stop.IDs)
-	var err error
-	if len(stop.IDs) > 0 {
-		err = n.Stops.Put(stop)
-	} else {
-		err = n.Stops.Check()
+// intent is what is written down of a stop.
+type intent struct {
+	n    *Node
+	stop Stop
+}
+
+func (i *intent) write(dirs []proc.Freezer) error {
+	for _, f := range dirs {
+		i.stop.Cgroups = append(i.stop.Cgroups, FreezerText(f))
 	}
-	if err != nil {
+	return i.n.Stops.Put(i.stop)
+}
+
+// before adds what is found only while stopping, before it is stopped.
+func (i *intent) before(ids []proc.ID) error {
+	more := Stop{Tenant: i.stop.Tenant, Held: i.stop.Held, Begun: true}
+	more.IDs = i.n.running(missing(ids, i.stop.IDs))
+	if len(more.IDs) == 0 {
+		return nil
+	}
+	i.stop.IDs = append(i.stop.IDs, more.IDs...)
+	return i.n.Stops.Put(more)
+}
+
+// confirm makes sure that no guard has taken over in the meantime; else all of
+// it is to be continued.
+func (n *Node) confirm(e *entry, target proc.Target, g *grip) error {
+	g.listen = n.listeners(target, *g)
+	e.say(func(s *saying) bool { *s = saying{}; return true })
+	if err := n.Stops.Check(); err != nil {
 		return fmt.Errorf("undone: %w", err)
 	}
 	return nil
 }
 
-// running lists the processes of a target that are not stopped already.
-func (n *Node) running(t proc.Target) []model.ProcID {
+// running lists those of the processes that are not stopped already.
+func (n *Node) running(ids []proc.ID) []model.ProcID {
 	var out []model.ProcID
-	for _, id := range n.Tracker.Members(t.Roots...) {
+	for _, id := range ids {
 		if n.Host.Look(id) == proc.ConditionRunning {
 			out = append(out, model.ProcID(id))
 		}
@@ -148,12 +163,12 @@ func (n *Node) running(t proc.Target) []model.ProcID {
 }
 
 // missing lists those of all that are not in have.
-func missing(all, have []model.ProcID) []model.ProcID {
-	known := make(map[model.ProcID]bool, len(have))
+func missing(all []proc.ID, have []model.ProcID) []proc.ID {
+	known := make(map[proc.ID]bool, len(have))
 	for _, id := range have {
-		known[id] = true
+		known[proc.ID(id)] = true
 	}
-	var out []model.ProcID
+	var out []proc.ID
 	for _, id := range all {
 		if !known[id] {
 			out = append(out, id)
@@ -186,6 +201,7 @@ func (n *Node) resume(e *entry) error {
 	if err != nil {
 		return err
 	}
+	failpoint.At("resume.freed")
 	if left.foreign {
 		n.tellSuspended(e, e.suspender())
 		return errForeign
@@ -200,14 +216,6 @@ func (n *Node) resume(e *entry) error {
 // errForeign says that a stop which is not ours forbids a resume.
 var errForeign = errors.New("stopped by somebody else")
 
-func modelIDs(ids []proc.ID) []model.ProcID {
-	out := make([]model.ProcID, len(ids))
-	for i, id := range ids {
-		out[i] = model.ProcID(id)
-	}
-	return out
-}
-
 // joinStop stops a task that came to a tenant that is stopped, as soon as it
 // has exec'ed.
 func (n *Node) joinStop(e *entry, id proc.ID) {
@@ -220,6 +228,7 @@ func (n *Node) joinStop(e *entry, id proc.ID) {
 		if err := n.Tracker.WaitExec(ctx, id); err != nil {
 			return
 		}
+		failpoint.At("join.execed")
 		e.op.Lock()
 		defer e.op.Unlock()
 		if e.wants() == "" {
@@ -270,6 +279,7 @@ func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 	if err != nil {
 		return fmt.Errorf("evict: continue it first: %w", err)
 	}
+	failpoint.At("evict.continued")
 	if terms.Signal != 0 {
 		n.notify(e, model.Action{Signal: terms.Signal})
 		select {
@@ -278,6 +288,7 @@ func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 			return errors.New("evict: given up, since the daemon leaves")
 		}
 	}
+	failpoint.At("evict.told")
 	if e.reg.Run() {
 		return n.endRun(e)
 	}
@@ -286,5 +297,7 @@ func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	return n.Slurm.Evict(ctx, e.reg, a.Why.Text)
+	err = n.Slurm.Evict(ctx, e.reg, a.Why.Text)
+	failpoint.At("evict.asked")
+	return err
 }

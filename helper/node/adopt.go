@@ -34,9 +34,7 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 		for _, p := range held.IDs {
 			e.grip.procs = append(e.grip.procs, proc.ID(p))
 		}
-		for _, l := range n.listeners(n.target(e)) { // a signal may have come while there was no daemon
-			e.grip.listen = append(e.grip.listen, listener{id: l.id})
-		}
+		e.grip.listen = n.listeners(n.target(e), e.grip)
 	}
 	if moved != nil {
 		state, e.moved = model.Restoring, moved

@@ -3,6 +3,7 @@ package node
 import (
 	"time"
 
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
@@ -20,6 +21,7 @@ func (n *Node) settle(e *entry) {
 	for _, r := range roots {
 		n.Tracker.Unwatch(r.ID)
 	}
+	failpoint.At("end.seen")
 	n.push(model.Event{Kind: model.EvEnded, Tenant: e.id})
 	n.beside(func() { // an operation that is under way writes its stop down first
 		e.op.Lock()
@@ -83,6 +85,7 @@ func (n *Node) endOrphans(e *entry) {
 		if err := n.resume(e); err != nil {
 			n.logf("tenant %s: continue what its steps left: %v", e.id, err)
 		}
+		failpoint.At("orphans.continued")
 		told, err := n.Host.Terminate(left)
 		n.logf("tenant %s: its steps have ended; SIGTERM to %d processes that Slurm did not see (%v)", e.id, len(told.Sent), err)
 	})

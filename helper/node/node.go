@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
@@ -23,7 +24,7 @@ type GPUs interface {
 
 // Stops keeps on disk what is stopped, for whoever has to continue it when
 // this process is gone. Put is called before a stop, with what is about to be
-// stopped, and again once that is known exactly.
+// stopped, and again with what is found only while stopping.
 type Stops interface {
 	Put(s Stop) error
 	Drop(id model.TenantID) error
@@ -37,7 +38,7 @@ type Stop struct {
 	Held    bool           // it has not started: it may wait for a new daemon
 	Roots   []model.ProcID // its tasks
 	IDs     []model.ProcID // the processes that were told to stop
-	Sure    bool           // IDs is exact: every process was seen stopped
+	Begun   bool           // the stop is under way: who has taken over since has undone it
 }
 
 // Slurm is what the node asks of Slurm.
@@ -261,6 +262,7 @@ func (n *Node) Register(r model.Registration) error {
 	if err := n.Tracker.Watch(id, fresh); err != nil {
 		return fmt.Errorf("register job %d step %d task %d: %w", r.JobID, r.StepID, r.TaskID, err)
 	}
+	failpoint.At("register.watched")
 	e, added := n.book.join(r, nil, n.Wall())
 	if e == nil {
 		g := n.makeGrant(r, keyOf(r))

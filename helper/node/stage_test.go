@@ -193,7 +193,7 @@ func (s *slurm) Evict(_ context.Context, r model.Registration, _ string) error {
 type stopBook struct {
 	mu      sync.Mutex
 	full    error // of each Put
-	fenced  error // of each Check, and of a Put that is sure
+	fenced  error // of each Check, and of a Put whose stop has begun
 	stopped map[model.TenantID][]model.ProcID
 	early   []model.ProcID
 	puts    int
@@ -205,7 +205,7 @@ func (b *stopBook) Put(s node.Stop) error {
 	switch {
 	case b.full != nil:
 		return b.full
-	case s.Sure && b.fenced != nil:
+	case s.Begun && b.fenced != nil:
 		return b.fenced
 	}
 	b.puts++
@@ -213,7 +213,7 @@ func (b *stopBook) Put(s node.Stop) error {
 		b.stopped = map[model.TenantID][]model.ProcID{}
 	}
 	for _, id := range s.IDs {
-		if !s.Sure && (proc.Host{}).Look(proc.ID(id)) == proc.ConditionStopped {
+		if (proc.Host{}).Look(proc.ID(id)) == proc.ConditionStopped {
 			b.early = append(b.early, id)
 		}
 	}

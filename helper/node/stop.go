@@ -21,8 +21,10 @@ type grip struct {
 	foreign bool       // somebody else's stop kept it from being undone
 }
 
-// listener is a process that acts on signals, with those that waited for it
-// when it was stopped.
+// listener is a process that acts on signals, with those that do not count: they
+// waited for it while somebody else kept it stopped, before we stopped the
+// tenant. A process that ran takes its signals at once: what waits for it then
+// came between its stop and our look.
 type listener struct {
 	id       proc.ID
 	baseline proc.SigSet
@@ -142,15 +144,25 @@ func (n *Node) loose(e *entry) (left grip, err error) {
 	return e.grip, err
 }
 
-// listeners picks the processes through which a signal may reach the tenant:
-// its root processes, then those that catch one that counts.
-func (n *Node) listeners(t proc.Target) []listener {
+// listeners picks the processes through which a signal may reach a tenant that
+// a grip keeps stopped: its root processes, then those that catch one that
+// counts.
+func (n *Node) listeners(t proc.Target, g grip) []listener {
 	var out []listener
 	isRoot := map[proc.ID]bool{}
 	add := func(id proc.ID) {
-		if set, err := n.Host.Pending(id); err == nil && len(out) < maxListeners {
-			out = append(out, listener{id: id, baseline: set})
+		if len(out) == maxListeners {
+			return
 		}
+		l := listener{id: id}
+		if !slices.Contains(g.procs, id) && n.Host.Look(id) != proc.ConditionRunning {
+			set, err := n.Host.Pending(id)
+			if err != nil {
+				return
+			}
+			l.baseline = set
+		}
+		out = append(out, l)
 	}
 	for _, r := range t.Roots {
 		isRoot[r] = true

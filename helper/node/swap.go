@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/cuda"
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -80,6 +81,7 @@ func (n *Node) swap(e *entry, a model.Action, terms model.Terms) error {
 			return errors.Join(fmt.Errorf("swap not done, since it could not be written down: %w", err), n.resume(e))
 		}
 	}
+	failpoint.At("swap.intended")
 	n.underWay(m.Memory)
 	err = n.Mover.Swap(context.Background(), cuda.Tenant{Procs: procs, Stopped: !e.grip.empty(), Stopper: stopper{n: n, e: e}})
 	n.underWay(-m.Memory)
@@ -218,6 +220,7 @@ func (n *Node) restore(e *entry, loose bool) error {
 	if err != nil && failureOf(err).Next == cuda.NextRestore {
 		return err
 	}
+	failpoint.At("restore.back")
 	e.moved, e.rescue = nil, 0
 	return errors.Join(err, n.Moves.Drop(e.id))
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
@@ -67,9 +68,11 @@ func (n *Node) continued(g grip) bool {
 // letGo continues the rest of a tenant that somebody else has continued: all
 // of it runs, or none.
 func (n *Node) letGo(e *entry) {
+	failpoint.At("letgo.begun")
 	if _, err := n.loose(e); err != nil {
 		n.logf("tenant %s: continue the rest: %v", e.id, err)
 	}
+	failpoint.At("letgo.freed")
 	e.setWant("")
 	if err := n.Stops.Drop(e.id); err != nil {
 		n.logf("tenant %s: %v", e.id, err)

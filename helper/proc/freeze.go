@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 // Frozen is what a freeze did.
@@ -100,7 +102,9 @@ func (f *freezing) ask(d *cgroupDir) error {
 	if s.Self {
 		return nil
 	}
-	return d.write(true)
+	err = d.write(true)
+	failpoint.At("freeze.asked")
+	return err
 }
 
 // confirm waits until the kernel says that a directory is frozen.
@@ -112,6 +116,7 @@ func (f *freezing) confirm(ctx context.Context, d *cgroupDir) error {
 			return err
 		}
 		if s.Self && s.Frozen {
+			failpoint.At("freeze.seen")
 			return nil
 		}
 		if !s.Self {

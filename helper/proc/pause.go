@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 // How a pause waits for processes to stop: it looks again at once for a short
@@ -106,12 +108,11 @@ func (p *pausing) run(ctx context.Context, begin time.Time) error {
 			return err
 		}
 		if settled && len(fresh) == 0 && p.running == 0 {
+			failpoint.At("pause.seen")
 			return nil
 		}
-		for _, id := range fresh {
-			if err := p.stop(id); err != nil {
-				return err
-			}
+		if err := p.stopAll(fresh); err != nil {
+			return err
 		}
 		if err := p.confirm(); err != nil {
 			return err
@@ -245,6 +246,20 @@ func (p *pausing) fromScan() ([]ID, error) {
 	return p.addNew(nil, p.members), nil
 }
 
+func (p *pausing) stopAll(fresh []ID) error {
+	if p.target.Before != nil && len(fresh) > 0 {
+		if err := p.target.Before(fresh); err != nil {
+			return fmt.Errorf("pause: %w", err)
+		}
+	}
+	for _, id := range fresh {
+		if err := p.stop(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stop tells one process to stop, unless it is to be left alone.
 func (p *pausing) stop(id ID) error {
 	v := p.known[id]
@@ -265,6 +280,7 @@ func (p *pausing) stop(id ID) error {
 	if v.state == victimTold {
 		p.running++
 		p.victims = append(p.victims, v)
+		failpoint.At("pause.told")
 	}
 	return nil
 }

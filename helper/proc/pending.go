@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 // tellingSignals are those that a person or Slurm sends to a job on purpose.
@@ -15,17 +17,18 @@ var tellingSignals = Signals(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUI
 // idleSignals wait for any stopped process sooner or later, and mean nothing.
 var idleSignals = stopSignals | Signals(unix.SIGCHLD, unix.SIGALRM, unix.SIGURG, unix.SIGWINCH, unix.SIGCONT)
 
-// Pending returns the signals that wait for a process. Taken when a stop has been
-// confirmed, it is the baseline of MeaningfulPending.
+// Pending returns the signals that wait for a process.
 func (h Host) Pending(id ID) (SigSet, error) {
 	st, err := h.Status(id)
 	return st.AllPending(), err
 }
 
-// MeaningfulPending returns the signals that have come for a stopped or frozen
-// process since the baseline was taken and that are meant for the job: TERM, INT,
-// HUP, QUIT, USR1, USR2, XCPU, or jobSignal (0: none), not blocked by every
-// thread. The process should be continued to act on them. ErrGone if it ended.
+// MeaningfulPending returns the signals that wait for a stopped or frozen process,
+// are not in the baseline and are meant for the job: TERM, INT, HUP, QUIT, USR1,
+// USR2, XCPU, or jobSignal (0: none), not blocked by every thread. The process
+// should be continued to act on them. One for which a SIGSTOP still waits sleeps
+// in vfork, where its C library blocks every signal for as long as that takes:
+// there nothing counts as blocked. ErrGone if it ended.
 func (h Host) MeaningfulPending(id ID, baseline SigSet, jobSignal unix.Signal) (SigSet, error) {
 	st, err := h.Status(id)
 	if err != nil {
@@ -33,7 +36,7 @@ func (h Host) MeaningfulPending(id ID, baseline SigSet, jobSignal unix.Signal) (
 	}
 	want := (tellingSignals | Signals(jobSignal)) &^ idleSignals &^ baseline
 	found := st.AllPending() & want
-	if blocked := found & st.Blocked; blocked != 0 {
+	if blocked := found & st.Blocked; blocked != 0 && !st.AllPending().Has(unix.SIGSTOP) {
 		found &^= h.blockedByAll(id.PID, blocked)
 	}
 	return found, nil
@@ -110,6 +113,7 @@ func (h Host) tellAll(ids []ID, sig unix.Signal, wants func(ID) (bool, error)) (
 			if err := send(sig); err != nil {
 				return err
 			}
+			failpoint.At("notify.told")
 			n.Sent = append(n.Sent, id)
 			return nil
 		})

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -155,4 +156,30 @@ func TestInspect(t *testing.T) {
 	_ = unix.Kill(l.id.PID, unix.SIGKILL)
 	eventually(t, "the end", func() bool { return tr.host.Look(l.id) == ConditionGone })
 	check(ConditionGone, ConditionGone)
+}
+
+// A C library blocks every signal while it sleeps in vfork: what comes for a
+// process that is paused there waits behind no mask of the program's own.
+func TestMeaningfulPendingInVfork(t *testing.T) {
+	need(t, "perl")
+	if runtime.GOARCH != "amd64" {
+		t.Skip("SKIPPED: the number of vfork is that of amd64")
+	}
+	tr := tracked(t, Host{}, nil)
+	l := launch(t, `exec perl -e '
+use POSIX;
+$| = 1; print "$$\n";
+my $all = POSIX::SigSet->new; $all->fillset; sigprocmask(SIG_BLOCK, $all);
+if (syscall(58) == 0) { select(undef, undef, undef, 0.001) while 1 }'`)
+	watch(t, tr, l.id)
+	l.run(t)
+	l.pid(t)
+	eventually(t, "the vfork", func() bool { return state(t, l.id) == 'D' })
+	pause(t, tr, Target{Roots: []ID{l.id}})
+	if err := unix.Kill(l.id.PID, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tr.host.MeaningfulPending(l.id, 0, 0); err != nil || got != Signals(unix.SIGTERM) {
+		t.Errorf("got %v, %v, want SIGTERM", got, err)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 // ForeignStop is a process that somebody else wants stopped.
@@ -65,6 +67,7 @@ func (h Host) resumeOne(buf []byte, id ID, r *Resumed) error {
 		if err := send(unix.SIGCONT); err != nil {
 			return err
 		}
+		failpoint.At("resume.told")
 		if s.stopped() || st.AllPending().Has(unix.SIGSTOP) {
 			r.Continued = append(r.Continued, id)
 		} else {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 // ForeignFreeze is a directory that was not thawed because somebody else wants
@@ -74,6 +76,7 @@ func (h Host) thawOne(f Freezer, r *Thawed) error {
 	if err := d.thaw(); err != nil {
 		return err
 	}
+	failpoint.At("thaw.seen")
 	r.Thawed = append(r.Thawed, f)
 	if s.Parent || h.frozenAbove(f) {
 		r.Held = append(r.Held, f)

@@ -93,7 +93,7 @@ func (k *checkpoints) close() error {
 
 // watchSwap tells the policies whether swapping works.
 func (d *daemon) watchSwap(ctx context.Context) {
-	if d.swaps == nil || !d.cfg.Swap.Enabled {
+	if d.swaps == nil || !d.settings().Swap.Enabled {
 		return
 	}
 	asked, every := -probeEvery, probeEvery
@@ -273,7 +273,7 @@ func (d *daemon) restoreStrays() {
 	if d.swaps == nil {
 		return
 	}
-	m := d.swaps.mover(d.cfg, func() model.Bytes { return 0 })
+	m := d.swaps.mover(d.settings(), func() model.Bytes { return 0 })
 	for _, left := range d.left {
 		if err := restoreLeft(m, *left, restoreWait); err != nil {
 			d.log.error("swap", "not known any more", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/engine"
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/gpu"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -99,6 +100,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if d.server, err = wire.Listen(d.cfg.Socket.Path, wire.Options{Mode: d.cfg.Socket.Mode, Refused: d.refused}); err != nil {
 		return err
 	}
+	failpoint.At("start.listening")
 	d.slurm = newSlurm(d.cfg)
 	if d.name == "" {
 		d.name = d.slurm.nodeName(ctx, d.cfg.Node.Name)
@@ -107,9 +109,12 @@ func (d *daemon) open(ctx context.Context) error {
 	if d.stops, err = openStops(stopSetPath(d.cfg), d.guard.setGeneration); err != nil {
 		return err
 	}
+	failpoint.At("start.owner")
 	held := d.releasePaused()
+	failpoint.At("start.released")
 	d.takeMoved(ctx)
 	d.guard.start(ctx)
+	failpoint.At("start.guarded")
 	replayed, err := journal.Replay(d.cfg.Node.StateDir, "")
 	if err != nil {
 		d.log.error("journal", "what an earlier daemon knew is lost", err)
@@ -126,7 +131,9 @@ func (d *daemon) open(ctx context.Context) error {
 		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal,
 	})
 	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, loopIdle)
+	failpoint.At("start.opened")
 	d.adopt(replayed, held)
+	failpoint.At("start.adopted")
 	return nil
 }
 
@@ -171,9 +178,10 @@ func (d *daemon) run(ctx context.Context) error {
 	defer cancel()
 	var parts sync.WaitGroup
 	d.awaitDriver(ctx)
-	d.takePending()
 	parts.Go(func() { d.node.Run(inner) })
 	parts.Go(func() { d.loop.Run(inner) })
+	d.takePending(inner)
+	failpoint.At("start.pending")
 	parts.Go(func() { d.reloadOnHangup(inner) })
 	parts.Go(func() { d.watchPending(inner) })
 	parts.Go(func() { d.watchSwap(inner) })
@@ -195,8 +203,10 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	notifyStopping()
 	err = errors.Join(err, d.server.Close(), <-served)
+	failpoint.At("leave.closed")
 	cancel()
 	parts.Wait()
+	failpoint.At("leave.quiet")
 	err = errors.Join(err, d.releaseHeld())
 	select {
 	case <-exported:
@@ -216,6 +226,7 @@ func (d *daemon) releaseHeld() error {
 
 func (d *daemon) close() error {
 	var errs []error
+	failpoint.At("leave.released")
 	if d.server != nil {
 		errs = append(errs, d.server.Close())
 	}
@@ -227,6 +238,7 @@ func (d *daemon) close() error {
 	}
 	if d.guard != nil {
 		d.guard.stop()
+		failpoint.At("leave.unguarded")
 	}
 	if d.stops != nil {
 		errs = append(errs, d.stops.close())
@@ -273,6 +285,11 @@ func (d *daemon) adopt(r journal.Replayed, held map[model.TenantID]*node.Stop) {
 		d.node.Adopt(l.Tenant, held[l.Tenant.ID], d.left[l.Tenant.ID])
 		delete(held, l.Tenant.ID)
 		delete(d.left, l.Tenant.ID)
+	}
+	for id, o := range r.Orders {
+		if o.Until == 0 || o.Until > clock() {
+			d.node.Order(id, &o)
+		}
 	}
 	for id, s := range held { // nobody knows of it any more
 		d.release(id, journal.Stopped{Procs: s.IDs, Cgroups: s.Cgroups})

@@ -225,7 +225,7 @@ func TestStopsAfterAGuard(t *testing.T) {
 	if err := s.Check(); !errors.Is(err, journal.ErrFenced) {
 		t.Errorf("check: %v", err)
 	}
-	if err := s.Put(node.Stop{Tenant: "1@1", IDs: ids, Sure: true}); !errors.Is(err, journal.ErrFenced) {
+	if err := s.Put(node.Stop{Tenant: "1@1", IDs: ids, Begun: true}); !errors.Is(err, journal.ErrFenced) {
 		t.Errorf("what the guard continued is written down as stopped: %v", err)
 	}
 	if err := s.Drop("1@1"); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/node"
@@ -95,6 +96,7 @@ func (g *guard) stalled() {
 		return
 	}
 	n := g.release(t.StopState, func(journal.Stopped) bool { return true })
+	failpoint.At("guard.continued")
 	_ = t.Release()
 	g.log.Warn().Int("processes", n).Msgf("the daemon's loop has not turned for %s: everything runs", g.opts.stall)
 }
@@ -111,6 +113,7 @@ func (g *guard) died() error {
 	}
 	n := g.release(t.StopState, func(s journal.Stopped) bool { return !s.Held })
 	fenced := t.Generation
+	failpoint.At("guard.continued")
 	if err := t.Release(); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
 // guardian starts the guard process, beats for it, and starts another when it
@@ -82,7 +83,7 @@ func (g *guardian) spawn() (*exec.Cmd, error) {
 	cmd := exec.Command("/proc/self/exe", "--guard", "--guard-set", g.opts.stopSet,
 		"--guard-stall", g.opts.stall.String(), "--guard-held", g.opts.held.String())
 	cmd.Args[0] = "gimbald"
-	cmd.Stdin, cmd.Stderr, cmd.Dir, cmd.Env = r, os.Stderr, "/", []string{"PATH=/usr/bin:/bin"}
+	cmd.Stdin, cmd.Stderr, cmd.Dir, cmd.Env = r, os.Stderr, "/", append(failpoint.Env("guard"), "PATH=/usr/bin:/bin")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		_ = unix.Close(w)

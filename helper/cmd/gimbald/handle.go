@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/engine"
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -22,7 +23,11 @@ func (d *daemon) handle(ctx context.Context, peer wire.Peer, req wire.Request) (
 		if !peer.Root() {
 			return nil, wire.Errorf(wire.CodeDenied, "%s is for root alone", req.Op)
 		}
-		return d.take(req)
+		out, err := d.take(req)
+		if err == nil && req.Op != wire.OpPrepare {
+			err = d.writtenDown(ctx)
+		}
+		return out, err
 	case wire.OpStatus:
 		return d.status(ctx, peer, req)
 	case model.OpRecords:
@@ -72,8 +77,14 @@ func (d *daemon) take(req wire.Request) (any, error) {
 	return nil, nil
 }
 
+// writtenDown returns once what was taken in is in the journal: the plugin tells
+// it but once, and the next daemon has to know of it.
+func (d *daemon) writtenDown(ctx context.Context) error {
+	return d.loop.Ask(ctx, func(e *engine.Engine) { e.Step(clock()) })
+}
+
 // takePending takes in what was launched while no daemon answered.
-func (d *daemon) takePending() {
+func (d *daemon) takePending(ctx context.Context) {
 	for {
 		list, errs := wire.ReadPending(d.settings().Node.PendingDir)
 		for _, err := range errs {
@@ -83,13 +94,16 @@ func (d *daemon) takePending() {
 			if _, err := d.take(p.Request()); err != nil {
 				d.log.info("pending", "not taken over: "+err.Error())
 			}
+		}
+		if len(list) == 0 || d.writtenDown(ctx) != nil {
+			return
+		}
+		for _, p := range list {
+			failpoint.At("pending.taken")
 			if err := p.Remove(); err != nil {
 				d.log.error("pending", "remove", err)
 				return
 			}
-		}
-		if len(list) == 0 {
-			return
 		}
 	}
 }
@@ -106,7 +120,7 @@ func (d *daemon) watchPending(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			d.takePending()
+			d.takePending(ctx)
 			for _, note := range d.sampler.Notes() {
 				d.log.warn("gpu", note)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/node"
 )
@@ -63,6 +64,7 @@ func (m *moves) Put(v node.Moved) error {
 	if err := os.WriteFile(tmp, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write down that %s is swapped: %w", v.Tenant, err)
 	}
+	failpoint.At("moves.written")
 	if err := os.Rename(tmp, m.file(v.Tenant)); err != nil {
 		return fmt.Errorf("write down that %s is swapped: %w", v.Tenant, err)
 	}
@@ -74,6 +76,7 @@ func (m *moves) Drop(id model.TenantID) error {
 	if err := os.Remove(m.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write down that %s is restored: %w", id, err)
 	}
+	failpoint.At("moves.dropped")
 	return nil
 }
 

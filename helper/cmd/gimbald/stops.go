@@ -44,7 +44,7 @@ func (s *stops) Put(stop node.Stop) error {
 	if !errors.Is(err, journal.ErrFenced) {
 		return err
 	}
-	if stop.Sure {
+	if stop.Begun {
 		return err // the guard continued it meanwhile
 	}
 	if err := s.reopen(); err != nil {

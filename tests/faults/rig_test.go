@@ -1,0 +1,292 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
+)
+
+// patience bounds waits for what takes a moment on an idle machine.
+const patience = 40 * time.Second
+
+// rig is a node without Slurm: a simulated GPU, gimbald, tasks, and processes
+// that are none of its business.
+type rig struct {
+	t       *testing.T
+	gpu     *simgpu.Device
+	dir     string
+	program string
+	cmd     *exec.Cmd
+	done    chan struct{}
+	strange *strangers
+
+	mu    sync.Mutex
+	tasks []*task
+	last  uint32 // job
+}
+
+// setting is what of a rig differs between tests.
+type setting struct {
+	policy string // the text of the default policy
+	config string // more of gimbald.toml
+	gpu    simgpu.Options
+	state  string // state folder; "": one in the rig's own
+	run    string // folder of the socket and what is stopped; "": one in the rig's own
+}
+
+// turnless is a policy by which nothing happens that is not ordered.
+const turnless = `
+name = "test"
+objective = "all at once while they fit, and what is ordered"
+[limits]
+min_run = "0s"
+launch_grace = "2s"
+`
+
+// newRig brings up everything but the daemon.
+func newRig(t *testing.T, s setting) *rig {
+	t.Helper()
+	need(t)
+	dir, err := os.MkdirTemp("", "rig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &rig{t: t, dir: dir, program: gimbald(), gpu: simgpu.Start(t, s.gpu), last: 100}
+	for _, d := range []string{"run", "policies.d", "points", "slurm", "jobs"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.writeSlurm()
+	r.writeConfig(s)
+	r.strange = newStrangers(t, r)
+	t.Cleanup(r.end)
+	return r
+}
+
+// writeSlurm makes commands that end a job as Slurm does: they have the pids of
+// its tasks from the test.
+func (r *rig) writeSlurm() {
+	script := fmt.Sprintf(`#!/bin/sh
+echo "$0 $*" >>%[1]s/called
+case "$*" in
+"requeue "*|[0-9]*) for p in $(cat %[1]s/jobs/${2:-$1}); do kill -CONT $p; kill -TERM $p; done ;;
+*--jobs=*) echo "$*" | sed 's/.*--jobs=\([0-9]*\).*/\1|RUNNING|N\/A|UNLIMITED|n0|None/' ;;
+esac
+`, r.dir)
+	for _, name := range []string{"scontrol", "scancel", "squeue"} {
+		r.write(filepath.Join("slurm", name), script)
+	}
+}
+
+func (r *rig) write(name, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) writeConfig(s setting) {
+	if s.policy == "" {
+		s.policy = turnless
+	}
+	if s.state == "" {
+		s.state = r.path("state")
+	}
+	if s.run == "" {
+		s.run = r.path("run")
+	}
+	r.write("policies.d/test.toml", s.policy)
+	r.write("gimbald.toml", fmt.Sprintf(`schema = 1
+[node]
+name = "n0"
+state_dir = %q
+pending_dir = %q
+[socket]
+path = %q
+[sample]
+nvml = %q
+interval = "50ms"
+[policy]
+default = "test"
+dir = %q
+[slurm]
+bin = %q
+[access]
+private = false
+`, s.state, r.path("run/pending"), filepath.Join(s.run, "gimbald.sock"), simgpu.NVML(""), r.path("policies.d"), r.path("slurm"))+s.config)
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+// start starts a daemon and waits until it answers.
+func (r *rig) start() {
+	r.t.Helper()
+	r.begin()
+	eventually(r.t, patience, "gimbald answers", func() bool { return r.status() != nil })
+}
+
+// begin starts a daemon.
+func (r *rig) begin() {
+	r.t.Helper()
+	log, err := os.OpenFile(r.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(r.program, "--config", r.path("gimbald.toml"))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(append(os.Environ(), r.gpu.Env()...), "GIMBAL_FAILPOINTS="+r.path("points"))
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	r.cmd, r.done = cmd, done
+}
+
+// killed ends the daemon by SIGKILL and waits until it is gone.
+func (r *rig) killed() {
+	kill(r.t, r.cmd.Process.Pid, unix.SIGKILL)
+	<-r.done
+}
+
+// end takes everything down.
+func (r *rig) end() {
+	if r.t.Failed() {
+		r.t.Logf("gimbald:\n%s", tail(r.log(), 60))
+	}
+	if r.cmd != nil {
+		_ = r.cmd.Process.Signal(unix.SIGCONT)
+		_ = r.cmd.Process.Signal(unix.SIGTERM)
+		select {
+		case <-r.done:
+		case <-time.After(10 * time.Second):
+			_ = r.cmd.Process.Kill()
+			<-r.done
+		}
+	}
+	for _, k := range r.tasks {
+		k.destroy()
+	}
+}
+
+func (r *rig) log() string {
+	text, err := os.ReadFile(r.path("log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// socket is where the daemon listens, by its configuration.
+func (r *rig) socket() string {
+	text, err := os.ReadFile(r.path("gimbald.toml"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "[socket]\npath = ")
+	line, _, _ := strings.Cut(rest, "\n")
+	path, err := strconv.Unquote(line)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return path
+}
+
+// call asks the daemon, as root.
+func (r *rig) call(op wire.Op, params, result any) error {
+	c, err := wire.Dial(r.socket(), time.Second)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	return c.Call(ctx, op, params, result)
+}
+
+// status is what the daemon knows, nil if it does not answer.
+func (r *rig) status() *model.StatusReply {
+	var reply model.StatusReply
+	if r.call(wire.OpStatus, model.StatusQuery{Start: time.Now()}, &reply) != nil {
+		return nil
+	}
+	return &reply
+}
+
+// order gives a person's order for a job; the daemon may die of it.
+func (r *rig) order(k *task, do model.Primitive) {
+	r.t.Helper()
+	q := model.ControlQuery{Job: model.JobRef{Job: k.job, Task: model.NoVal, Offset: model.NoVal, Step: model.NoVal},
+		Do: do, Why: "a test", Signal: int(unix.SIGUSR1)}
+	if err := r.call(model.OpControl, q, nil); err != nil && !errors.Is(err, wire.ErrUnreachable) {
+		r.t.Fatalf("%s of job %d: %v", do, k.job, err)
+	}
+}
+
+// view is a live tenant, nil if there is none.
+func (r *rig) view(k *task) *model.View {
+	reply := r.status()
+	if reply == nil {
+		return nil
+	}
+	for i := range reply.Tenants {
+		if reply.Tenants[i].Reg.JobID == k.job {
+			return &reply.Tenants[i]
+		}
+	}
+	return nil
+}
+
+func (r *rig) is(k *task, s model.State) bool {
+	v := r.view(k)
+	return v != nil && v.State == s
+}
+
+// await waits until status shows a task's tenant in a state.
+func (r *rig) await(k *task, s model.State) {
+	r.t.Helper()
+	eventually(r.t, patience, fmt.Sprintf("job %d is %s", k.job, s), func() bool { return r.is(k, s) })
+}
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
+	}
+}
+
+// guard is the pid of the daemon's guard, 0 if it has none.
+func (r *rig) guard() int {
+	for _, pid := range childrenOf(r.cmd.Process.Pid) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.Contains(string(text), "--guard\x00") {
+			return pid
+		}
+	}
+	return 0
+}

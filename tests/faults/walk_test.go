@@ -1,0 +1,407 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/journal"
+	"github.com/gimbal-hpc/gimbal/helper/model"
+)
+
+// fault is what happens to the daemon at a point.
+type fault struct {
+	name  string
+	crash func(r *rig, s scene)
+}
+
+var (
+	killed = fault{"killed", func(r *rig, s scene) {
+		r.killed()
+		if s.starts {
+			r.release() // as the service does; there may be no guard yet
+		}
+	}}
+	killedWithGuard = fault{"killed with its guard", func(r *rig, _ scene) {
+		if g := r.guard(); g != 0 {
+			kill(r.t, g, unix.SIGKILL)
+		}
+		r.killed()
+		r.release()
+	}}
+	guardKilled = fault{"the guard is killed", func(r *rig, _ scene) {
+		kill(r.t, r.hitBy(), unix.SIGKILL)
+		r.release()
+	}}
+	hung = fault{"hung", func(*rig, scene) {}}
+)
+
+// faults are what happens to a scene: at each point one of a row in turn, and
+// in a long run each of them at each point.
+func faults(s scene) map[string][]fault {
+	switch {
+	case s.guards:
+		return map[string][]fault{guardKilled.name: {guardKilled}}
+	case os.Getenv("GIMBAL_LONG") == "":
+		return map[string][]fault{"killed": {killed, killedWithGuard}}
+	}
+	each := map[string][]fault{killed.name: {killed}, killedWithGuard.name: {killedWithGuard}}
+	if !s.starts {
+		each[hung.name] = []fault{hung}
+	}
+	return each
+}
+
+// TestEveryPoint breaks off every sequence of steps at each of its points: it
+// learns them from a run that is let be, then kills the daemon at each, alone or
+// with its guard; a long run does both, and also has it hang there until the
+// guard takes over. Afterwards nothing is stopped that should run, nothing
+// was signalled that is not ours, no job has ended, and the journal tells the
+// next daemon of exactly what lives.
+func TestEveryPoint(t *testing.T) {
+	need(t)
+	var injected, held atomic.Int64
+	t.Cleanup(func() { t.Logf("%d faults injected, %d held", injected.Load(), held.Load()) })
+	t.Run("at", func(t *testing.T) {
+		for _, s := range scenes() {
+			for name, f := range faults(s) {
+				t.Run(s.name+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					n, ok := walk(t, s, f)
+					injected.Add(int64(n))
+					held.Add(int64(ok))
+				})
+			}
+		}
+	})
+}
+
+// walk breaks a scene off at each of its points and returns how many faults
+// that were, and how many did no harm.
+func walk(t *testing.T, s scene, faults []fault) (injected, held int) {
+	r := newRig(t, s.setting)
+	r.start()
+	p := s.play(r)
+	p.prepare()
+	points := r.learn(s, p)
+	missed := map[string]bool{}
+	for i, at := range points {
+		f := faults[i%len(faults)]
+		p.prepare()
+		if !r.breakOff(s, p, f, at) {
+			name, _, _ := strings.Cut(at, " ")
+			missed[name] = true
+			t.Logf("not passed this time: %s", at)
+			continue
+		}
+		injected++
+		r.wantWhole()
+		if t.Failed() {
+			t.Fatalf("after it was %s at %s", f.name, at)
+		}
+		held++
+	}
+	t.Logf("%d points, %d faults: %s", len(points), injected, strings.Join(points, ", "))
+	if injected*10 < len(points)*8 {
+		t.Errorf("of %d points %v were not passed again", len(points), missed)
+	}
+	r.finishAll()
+	return injected, held
+}
+
+// learn runs a scene undisturbed and returns its points in the order in which
+// they were first passed.
+func (r *rig) learn(s scene, p play) []string {
+	r.forget()
+	p.begin()
+	eventually(r.t, patience, "the sequence ends", p.over)
+	time.Sleep(100 * time.Millisecond) // what follows the end
+	passed := r.passed()
+	if r.gone() {
+		r.start()
+	}
+	count := map[string]int{}
+	var points []string
+	for _, name := range passed {
+		if strings.HasPrefix(name, "guard:") != s.guards {
+			continue
+		}
+		count[name]++
+		points = append(points, fmt.Sprintf("%s %d", name, count[name]))
+	}
+	if len(points) == 0 {
+		r.t.Fatal("no point is passed")
+	}
+	return points
+}
+
+func (r *rig) forget() { r.write("points/passed", "") }
+
+func (r *rig) passed() []string {
+	text, err := os.ReadFile(r.path("points/passed"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+// breakOff begins a scene, lets the fault happen at the point and brings up the
+// next daemon. It returns false where the point was not passed.
+func (r *rig) breakOff(s scene, p play, f fault, at string) bool {
+	r.t.Helper()
+	_ = os.Remove(r.path("points/hit"))
+	r.write("points/armed", at)
+	begun := make(chan struct{})
+	go func() { defer close(begun); p.begin() }() // it may wait for a daemon that does not answer any more
+	hit := r.reached(p)
+	_ = os.Remove(r.path("points/armed"))
+	if hit {
+		r.wantIntent()
+		f.crash(r, s)
+		r.wantRunning()
+		if f.name == hung.name {
+			kill(r.t, r.hitBy(), unix.SIGCONT)
+		}
+	}
+	<-begun
+	r.reap(s)
+	if r.gone() {
+		r.start()
+	}
+	return hit
+}
+
+// hitBy is the process that stands at the point.
+func (r *rig) hitBy() int {
+	text, err := os.ReadFile(r.path("points/hit"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(string(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return pid
+}
+
+// reap waits for what the sequence itself ends.
+func (r *rig) reap(s scene) {
+	if s.name == "leave" && r.cmd.ProcessState == nil {
+		eventually(r.t, patience, "the daemon leaves", r.gone)
+	}
+}
+
+// reached waits until the point is passed, or the scene is over without.
+func (r *rig) reached(p play) bool {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if r.stands() {
+			return true
+		}
+		if r.armed() && p.over() {
+			time.Sleep(50 * time.Millisecond)
+			if r.armed() {
+				return false
+			}
+		}
+	}
+	r.t.Fatal("neither the point nor the end of the sequence is reached")
+	return false
+}
+
+// armed tells whether the point has not been passed yet.
+func (r *rig) armed() bool {
+	_, err := os.Stat(r.path("points/armed"))
+	return err == nil
+}
+
+// stands tells whether a process stands at the point.
+func (r *rig) stands() bool {
+	text, err := os.ReadFile(r.path("points/hit"))
+	if err != nil {
+		return false
+	}
+	pid, err := strconv.Atoi(string(text))
+	st, ok := statOf(pid)
+	return err == nil && ok && st.state == 'T'
+}
+
+// release does what the service does once the daemon is gone.
+func (r *rig) release() {
+	cmd := exec.Command(r.program, "--config", r.path("gimbald.toml"), "--release")
+	cmd.Env = append(append(os.Environ(), r.gpu.Env()...), "SERVICE_RESULT=signal")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		r.t.Errorf("gimbald --release: %v: %s", err, out)
+	}
+}
+
+// alive lists the tasks that live.
+func (r *rig) alive() []*task {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.tasks), func(k *task) bool { return !k.alive() })
+}
+
+// wantIntent checks, while the daemon stands at a point, that everything it has
+// stopped is written down.
+func (r *rig) wantIntent() {
+	r.t.Helper()
+	set, err := journal.LoadStopSet(r.path("run/stopped"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	written := map[int]bool{}
+	frozenJobs := ""
+	for _, s := range set.Tenants {
+		for _, p := range s.Procs {
+			written[p.PID] = true
+		}
+		frozenJobs += strings.Join(s.Cgroups, " ")
+	}
+	for _, k := range r.alive() {
+		for _, pid := range k.stopped() {
+			if !written[pid] && !strings.Contains(frozenJobs, fmt.Sprintf("/job_%d/", k.job)) {
+				r.t.Errorf("process %d of job %d is stopped and not written down: %+v", pid, k.job, set.Tenants)
+			}
+		}
+	}
+}
+
+// wantRunning checks that, with no daemon, everything runs but what is held.
+func (r *rig) wantRunning() {
+	r.t.Helper()
+	eventually(r.t, patience, "everything runs but what is held", func() bool {
+		set, err := journal.LoadStopSet(r.path("run/stopped"))
+		if err != nil {
+			return false
+		}
+		held := map[int]bool{}
+		for _, s := range set.Tenants {
+			for _, p := range s.Procs {
+				held[p.PID] = s.Held
+			}
+		}
+		for _, k := range r.alive() {
+			for _, pid := range k.stopped() {
+				if !held[pid] {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// wantWhole checks what the next daemon makes of what the last one left.
+func (r *rig) wantWhole() {
+	r.t.Helper()
+	for _, k := range r.tasks {
+		if !k.alive() {
+			k.wantEnd()
+		}
+	}
+	var wrong string
+	settled := func() bool { wrong = r.mismatch(); return wrong == "" }
+	for end := time.Now().Add(patience); !settled() && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if wrong != "" {
+		r.t.Error(wrong)
+	}
+	r.strange.wantUntouched(r.t)
+}
+
+// mismatch compares what the daemon says, what the journal says and what the
+// processes do; "" if they agree.
+func (r *rig) mismatch() string {
+	reply := r.status()
+	if reply == nil {
+		return "the daemon does not answer"
+	}
+	alive := r.alive()
+	views, known := map[uint32]*model.View{}, map[uint32]bool{}
+	for i := range reply.Tenants {
+		views[reply.Tenants[i].Reg.JobID] = &reply.Tenants[i]
+	}
+	for _, k := range alive {
+		v := views[k.reg.JobID]
+		if v == nil {
+			return fmt.Sprintf("job %d lives and is not known", k.job)
+		}
+		if k.tenant == "" {
+			k.tenant = v.ID
+		}
+		if k.tenant != v.ID {
+			return fmt.Sprintf("job %d was tenant %s and is %s", k.job, k.tenant, v.ID)
+		}
+		if stopped := k.stopped(); v.State.Transient() || v.State.Stopped() != (len(stopped) > 0) {
+			return fmt.Sprintf("job %d is %s (%s), and its processes %v are stopped", k.job, v.State, v.Reason.Text, stopped)
+		}
+		known[k.reg.JobID] = true
+	}
+	for job := range views {
+		if !known[job] {
+			return fmt.Sprintf("job %d has ended and is still known", job)
+		}
+	}
+	return r.replays(reply)
+}
+
+// replays compares the journal with what the daemon says.
+func (r *rig) replays(reply *model.StatusReply) string {
+	replayed, err := journal.Replay(r.path("state"), "")
+	if err != nil {
+		return err.Error()
+	}
+	said, known := map[model.TenantID]bool{}, map[model.TenantID]bool{}
+	for _, l := range replayed.Live {
+		known[l.Tenant.ID] = true
+	}
+	for i := range reply.Tenants {
+		said[reply.Tenants[i].ID] = true
+	}
+	for id := range said {
+		if !known[id] {
+			return fmt.Sprintf("tenant %s is not in the journal: %v", id, known)
+		}
+	}
+	for id := range known {
+		if !said[id] {
+			return fmt.Sprintf("tenant %s is in the journal alone", id)
+		}
+	}
+	return ""
+}
+
+// finishAll ends every job by its owner's signal: each ends by its own handler,
+// stopped or not, and history has each once.
+func (r *rig) finishAll() {
+	for _, k := range r.alive() {
+		k.finish()
+	}
+	eventually(r.t, patience, "nobody is left", func() bool {
+		reply := r.status()
+		return reply != nil && len(reply.Tenants) == 0
+	})
+	ended, err := journal.Ended(r.path("state"), model.StatusQuery{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	count := map[uint32]int{}
+	for i := range ended {
+		count[ended[i].Reg.JobID]++
+	}
+	for _, k := range r.tasks {
+		if n := count[k.reg.JobID]; n != 1 && k.reg.JobID == k.job {
+			r.t.Errorf("job %d is %d times in the history", k.job, n)
+		}
+	}
+	r.strange.wantUntouched(r.t)
+}
