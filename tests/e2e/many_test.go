@@ -20,12 +20,12 @@ import (
 
 // TestThousandRegistrations: a node takes a thousand steps within a minute, as
 // the plugin tells of them, and each is in its history with its beginning and
-// its end. The processes exist; the long form lets each live for two seconds.
+// its end. The processes exist; the long form lets each live for a second and a half.
 func TestThousandRegistrations(t *testing.T) {
 	const jobs, atOnce = 1000, 40
 	life := 50 * time.Millisecond
 	if os.Getenv("GIMBAL_LONG") != "" {
-		life = 2 * time.Second
+		life = 1500 * time.Millisecond
 	}
 	s := Start(t, Options{NoSlurm: true, Policy: "together", Interval: time.Second})
 	begin := time.Now()
