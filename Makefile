@@ -10,6 +10,7 @@ BINDIR   ?= $(PREFIX)/bin
 PLUGDIR  ?= $(PREFIX)/lib/x86_64-linux-gnu/slurm-wlm
 UNITDIR  ?= /lib/systemd/system
 CONFDIR  ?= /etc
+DOCDIR   ?= $(PREFIX)/share/doc/gimbal
 VERSION  := $(shell sed -n 's/^## \[\([0-9][^]]*\)\].*/\1/p' CHANGELOG.md 2>/dev/null | head -n 1)
 
 # go-nvml binds the driver's library lazily: a missing symbol must not stop the
@@ -81,12 +82,19 @@ install: all man ## install under DESTDIR
 	install -D -m 644 contrib/completion/gimbal.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbal
 	test -e $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml || \
 		install -D -m 644 etc/gimbald.toml $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml
+	install -d -m 755 $(DESTDIR)$(DOCDIR)/examples
+	install -m 644 LICENSE README.md CHANGELOG.md contrib/guide/*.md $(DESTDIR)$(DOCDIR)
+	install -m 644 policies/*.toml contrib/*.lua $(DESTDIR)$(DOCDIR)/examples
+	cp -r --no-preserve=mode contrib/grafana contrib/prometheus $(DESTDIR)$(DOCDIR)/examples
 	install -D -m 644 etc/plugstack.conf.d/gimbal.conf $(DESTDIR)$(CONFDIR)/slurm/plugstack.conf.d/gimbal.conf
 
-uninstall: ## remove what install put there; the plugstack line goes first
+uninstall: ## remove what install put there but the configuration; the plugstack line goes first
 	rm -f $(DESTDIR)$(CONFDIR)/slurm/plugstack.conf.d/gimbal.conf
 	rm -f $(DESTDIR)$(PLUGDIR)/gimbal.so $(DESTDIR)$(PLUGDIR)/gimbal_core.so
 	rm -f $(DESTDIR)$(UNITDIR)/gimbald.service $(DESTDIR)$(SBINDIR)/gimbald $(DESTDIR)$(BINDIR)/gimbal
+	rm -f $(patsubst contrib/man/%.md,$(DESTDIR)$(PREFIX)/share/man/man*/%,$(wildcard contrib/man/*.md))
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbal
+	rm -rf $(DESTDIR)$(DOCDIR)
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -137,6 +137,9 @@ func TestPackages(t *testing.T) {
 	t.Run("gimbal", func(t *testing.T) { testDaemonPackage(t, once.pick(t, "gimbal_1.2.3-1_*.deb")) })
 	t.Run("plugin", func(t *testing.T) { testPluginPackage(t, once.pick(t, "gimbal-slurm-plugin-*_1.2.3-1_*.deb")) })
 	t.Run("rpm", func(t *testing.T) { testRPM(t, once) })
+	t.Run("install", func(t *testing.T) {
+		testInstall(t, once.pick(t, "gimbal_1.2.3-1_*.deb"), once.pick(t, "gimbal-slurm-plugin-*_1.2.3-1_*.deb"))
+	})
 }
 
 func output(t *testing.T, name string, args ...string) string {
