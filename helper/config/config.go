@@ -136,9 +136,10 @@ const (
 
 // Slurm says how Slurm's own commands are called.
 type Slurm struct {
-	Bin     string        `toml:"bin" restart:"yes"`  // folder of scontrol and scancel; "": PATH
-	Conf    string        `toml:"conf" restart:"yes"` // SLURM_CONF for them; "": Slurm's own
-	Timeout time.Duration `toml:"timeout"`            // of one call
+	Bin          string        `toml:"bin" restart:"yes"`  // folder of scontrol and scancel; "": PATH
+	Conf         string        `toml:"conf" restart:"yes"` // SLURM_CONF for them; "": Slurm's own
+	Timeout      time.Duration `toml:"timeout"`            // of one call
+	AdminComment bool          `toml:"admin_comment"`      // write a summary into accounting's AdminComment of each packed job
 }
 
 // Access says who sees and calibrates what.

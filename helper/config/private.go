@@ -84,5 +84,5 @@ func (c *Config) MakePrivate(socket, host string) {
 	c.Node = Node{Name: host, StateDir: PrivateState(socket), PendingDir: filepath.Join(filepath.Dir(socket), "pending")}
 	c.Access = Access{Private: PrivateOn, Operators: []string{}}
 	c.Run.Allow = RunYes
-	c.Metrics.Textfile = ""
+	c.Metrics.Textfile, c.Metrics.Listen, c.Slurm.AdminComment = "", "", false
 }

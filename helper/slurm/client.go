@@ -74,7 +74,7 @@ func environment(base []string, conf string) []string {
 
 // steers tells whether a variable is one that Slurm's commands obey.
 func steers(name string) bool {
-	for _, p := range []string{"SLURM_", "SRUN_", "SQUEUE_", "SCANCEL_", "SINFO_", "SCONTROL_", "LC_", "LANG"} {
+	for _, p := range []string{"SLURM_", "SRUN_", "SQUEUE_", "SCANCEL_", "SINFO_", "SCONTROL_", "SACCT_", "SACCTMGR_", "LC_", "LANG"} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}

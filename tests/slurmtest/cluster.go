@@ -39,6 +39,7 @@ type Options struct {
 	Plugstack        string        // lines of plugstack.conf, or the file that holds them
 	KillWait         time.Duration // from SIGTERM to SIGKILL, whole seconds; 0: 2 s
 	PrologFlags      string        // slurm.conf's PrologFlags
+	Accounting       bool          // with slurmdbd and a database; NeedAccounting tells whether that is possible
 	Env              []string      // NAME=VALUE for the daemons and for Cluster.Env
 	ConfExtra        []string      // lines appended to slurm.conf
 	CgroupExtra      []string      // lines appended to cgroup.conf
@@ -62,6 +63,9 @@ func (o Options) args() []string {
 	add("--prolog-flags", o.PrologFlags, o.PrologFlags != "")
 	if o.ConstrainDevices {
 		args = append(args, "--constrain-devices")
+	}
+	if o.Accounting {
+		args = append(args, "--accounting")
 	}
 	each := func(name string, values []string) {
 		for _, value := range values {
@@ -115,6 +119,17 @@ func Need(t testing.TB) {
 		t.Fatalf("%s is set, but %v", RequireVar, err)
 	default:
 		t.Skipf("SKIPPED: %v", err)
+	}
+}
+
+// NeedAccounting is Need for a cluster with accounting.
+func NeedAccounting(t testing.TB) {
+	t.Helper()
+	Need(t)
+	for _, name := range []string{"slurmdbd", "mariadbd", "mariadb-install-db", "sacctmgr"} {
+		if _, err := find(name); err != nil {
+			t.Skipf("SKIPPED: %s is missing: run scripts/install-deps accounting", name)
+		}
 	}
 }
 

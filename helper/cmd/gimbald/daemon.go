@@ -53,6 +53,7 @@ type daemon struct {
 	left    map[model.TenantID]*node.Moved // in host RAM, of no tenant that is known yet
 	journal *journal.Journal
 	slurm   *slurmCommands
+	notes   *notes // of ended jobs, for accounting
 	sampler *gpu.Sampler
 	node    *node.Node
 	decider *policy.Decider // of the loop alone
@@ -122,12 +123,13 @@ func (d *daemon) open(ctx context.Context) error {
 	if d.journal, err = journal.Open(d.cfg.Node.StateDir, journal.Options{}); err != nil {
 		return err
 	}
+	d.notes = newNotes(d)
 	d.sampler = gpu.Watch(gpu.Open(d.cfg.Sample.NVML), d.cfg.Sample.Interval, clock)
 	d.makeNode()
 	d.decider = policy.NewDecider(d.policies, policy.Options{})
 	d.decider.SetEpoch(d.started.Add(-clock()))
 	d.engine = engine.New(model.NewNode(), engine.Parts{
-		Source: d.node, Actuator: d.node, Journal: d.journal, Decider: d.decider,
+		Source: d.node, Actuator: d.node, Journal: d.notes.journalOf(d.journal), Decider: d.decider,
 		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal,
 	})
 	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, loopIdle)
@@ -188,6 +190,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.leave != nil {
 		parts.Go(func() { d.leaveWhenIdle(inner, d.leave) })
 	}
+	parts.Go(func() { d.notes.run(inner) })
 	parts.Go(d.restoreStrays)
 	exported := make(chan struct{})
 	go func() { defer close(exported); d.watchMetrics(inner) }()
