@@ -21,13 +21,17 @@ import (
 // TestThousandRegistrations: a node takes a thousand steps within a minute, as
 // the plugin tells of them, and each is in its history with its beginning and
 // its end. The processes exist; the long form lets each live for a second and a half.
+// MT-01: none of them leaves anything in the metrics.
 func TestThousandRegistrations(t *testing.T) {
 	const jobs, atOnce = 1000, 40
 	life := 50 * time.Millisecond
 	if os.Getenv("GIMBAL_LONG") != "" {
 		life = 1500 * time.Millisecond
 	}
-	s := Start(t, Options{NoSlurm: true, Policy: "together", Interval: time.Second})
+	page := filepath.Join(t.TempDir(), "gimbal.prom")
+	s := Start(t, Options{NoSlurm: true, Policy: "together", Interval: time.Second,
+		Config: fmt.Sprintf("[metrics]\ntextfile = %q\ninterval = \"1s\"\n", page)})
+	before := s.firstPage(t, page)
 	begin := time.Now()
 	var next atomic.Uint32
 	var slowest atomic.Int64
@@ -55,6 +59,23 @@ func TestThousandRegistrations(t *testing.T) {
 		return reply != nil && len(reply.Tenants) == 0
 	})
 	s.wantHistory(t, jobs)
+	Eventually(t, 30*time.Second, "the metrics are as small as before", func() bool {
+		after := readFile(page)
+		return !strings.Contains(after, "jobid=") && len(after) <= len(before)*101/100
+	})
+}
+
+// firstPage waits for a page of metrics that knows the GPU.
+func (s *Stack) firstPage(t *testing.T, path string) string {
+	t.Helper()
+	Eventually(t, 30*time.Second, "metrics are written", func() bool { return strings.Contains(readFile(path), "gimbal_gpu_memory_used_bytes{") })
+	return readFile(path)
+}
+
+// readFile is a file's text, "" where there is none.
+func readFile(path string) string {
+	text, _ := os.ReadFile(path)
+	return string(text)
 }
 
 // shortJob is one step of one task from its announcement to its end; took is

@@ -61,7 +61,8 @@ func TestStatusTellsWhatIs(t *testing.T) {
 // good file that changes a key that is read at the start only names it.
 func TestReloadOfABrokenFile(t *testing.T) {
 	policies := turns("25s")
-	s := start(t, e2e.Options{Policies: policies, Config: "[limits]\nmax_pause = \"5s\"\n"})
+	page := filepath.Join(t.TempDir(), "gimbal.prom")
+	s := start(t, e2e.Options{Policies: policies, Config: fmt.Sprintf("[limits]\nmax_pause = \"5s\"\n[metrics]\ntextfile = %q\n", page)})
 	paused, other := s.pair(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
 	since := s.tenant(t, paused).SinceWall
 
@@ -75,6 +76,7 @@ func TestReloadOfABrokenFile(t *testing.T) {
 	if r := s.Gimbal("status", "--daemon"); r.Exit != 0 || !strings.Contains(r.Stdout, where) {
 		t.Errorf("gimbal status --daemon: %v, want the mistake at %s", r, where)
 	}
+	wantReloaded(t, page, 0)
 	e2e.Eventually(t, patience, "max_pause holds", func() bool {
 		v := s.Tenant(fmt.Sprint(paused))
 		return v != nil && v.State == model.Running
@@ -92,8 +94,19 @@ func TestReloadOfABrokenFile(t *testing.T) {
 		r := s.Gimbal("status", "--daemon")
 		return strings.Contains(r.Stdout, "node.name") && !strings.Contains(r.Stdout, "limitz")
 	})
+	wantReloaded(t, page, 1)
 	s.cancel(t, paused, other)
 	s.wantClean(t)
+}
+
+// wantReloaded waits until the metrics tell how the last reload went.
+func wantReloaded(t *testing.T, page string, went int) {
+	t.Helper()
+	want := fmt.Sprintf("\ngimbal_config_last_reload_successful %d\n", went)
+	e2e.Eventually(t, patience, "the metrics say"+want, func() bool {
+		text, err := os.ReadFile(page)
+		return err == nil && strings.Contains(string(text), want)
+	})
 }
 
 // TestSlowCommands is SP-08: where scontrol, scancel and others hang, a packed
