@@ -40,8 +40,9 @@ type Decider struct {
 	index   map[string]int
 	memos   map[model.TenantID]*memo
 	devices map[string]*[]episode // of guards that look at GPUs
-	plans   map[string]*plan
 	planner planner
+	with    []*view  // scratch: who would compute together
+	two     [2]*view // the same, of two
 	actions []model.Action
 }
 
@@ -49,9 +50,10 @@ type Decider struct {
 func NewDecider(s *Set, o Options) *Decider {
 	d := &Decider{
 		set: s, opts: o,
-		index: map[string]int{}, memos: map[model.TenantID]*memo{}, devices: map[string]*[]episode{}, plans: map[string]*plan{},
+		index: map[string]int{}, memos: map[model.TenantID]*memo{}, devices: map[string]*[]episode{},
 	}
 	d.env.d = d
+	d.planner.of = d.worthOf
 	return d
 }
 
@@ -60,9 +62,8 @@ func NewDecider(s *Set, o Options) *Decider {
 func (d *Decider) SetPolicies(s *Set) {
 	d.set = s
 	clear(d.devices)
-	clear(d.plans)
 	for _, m := range d.memos {
-		m.guards = m.guards[:0]
+		m.guards, m.plan = m.guards[:0], nil
 	}
 }
 
@@ -90,7 +91,7 @@ func (d *Decider) Decide(n *model.Node, now time.Duration) (actions []model.Acti
 	d.contenders()
 	d.sort()
 	d.walkGuards()
-	d.plan()
+	d.plans()
 	for i, v := range d.order {
 		v.nth = i
 		d.walk(v)

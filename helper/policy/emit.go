@@ -70,13 +70,33 @@ func (d *Decider) mayGo(v *view) bool {
 		if v.counts && g.p.Share.Together > 0 && g.busy >= g.p.Share.Together {
 			return d.waits(v, g)
 		}
-		for _, o := range g.pack {
-			if o != v && o.computes && o.counts && !o.chosen && !d.beside(v, o, g) {
-				return d.waits(v, g)
-			}
+		if !d.mayOverlap(v, g) {
+			return d.waits(v, g)
 		}
 	}
 	return true
+}
+
+// mayOverlap tells whether the tenant may compute beside all that compute now
+// and those that are to, on a GPU.
+func (d *Decider) mayOverlap(v *view, g *gpuView) bool {
+	d.with = d.with[:0]
+	stopping := false
+	for _, o := range g.pack {
+		if o == v || !o.counts || !o.computes && !o.chosen {
+			continue
+		}
+		stopping = stopping || !o.chosen
+		d.with = append(d.with, o)
+	}
+	if !stopping {
+		return true
+	}
+	with := d.with
+	if _, ok := d.allowed(v, with, g); !ok {
+		return false
+	}
+	return g.p.Share.Value == nil || planned(v, with) || d.gain(v, with, g) > 0
 }
 
 // waits notes whom the tenant waits for.

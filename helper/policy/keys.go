@@ -38,7 +38,8 @@ var keys = []key{
 	ruleKey("share.admit", "true", "whether a tenant whose memory fits may start on the GPU", inAdmit, func(b *builder) **Rule { return &b.p.Share.Admit }),
 	textKey("share.admit_reason", "what a tenant is told that admit keeps out; {tenant} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.AdmitReason }),
 	ruleKey("share.pair", "true", "whether a tenant may compute beside one that was chosen before it (mate); asked for each mate on each shared GPU", inPair, func(b *builder) **Rule { return &b.p.Share.Pair }),
-	numberKey("share.value", "", "work that two tenants do together on the GPU, one alone being 1; with together = 2 those are partnered for which the whole pack does most, of those that pair allows, or that do more than 1 where pair is not given", inPair, func(b *builder) **Number { return &b.p.Share.Value }),
+	numberKey("share.value", "", "what a tenant's computing is worth beside those that compute with it; one joins those that were chosen only where all are worth more together than without it", inValue, func(b *builder) **Number { return &b.p.Share.Value }),
+	{Key{"share.plan", "true or false", "false", "with value: those of the same GPUs share a turn for which the whole pack is worth most when all turns are as long; else the first in the order choose, and others join"}, setPlan},
 	textKey("share.pair_reason", "what a tenant is told that pair keeps from computing; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.PairReason }),
 
 	timeKey("limits.min_run", "30s", "a tenant is not paused so soon after its youngest task was launched", func(b *builder) *time.Duration { return &b.p.Limits.MinRun }),
@@ -143,6 +144,14 @@ func setSwap(b *builder, at string, v any) {
 	b.p.Share.Swap = yes
 }
 
+func setPlan(b *builder, at string, v any) {
+	yes, ok := v.(bool)
+	if !ok {
+		b.fault(at, "share.plan: true or false is wanted, not %s", kindOf(v))
+	}
+	b.p.Share.Plan = yes
+}
+
 func setMaxPassed(b *builder, at string, v any) { b.p.Limits.MaxPassed = b.count(at, v, 0) }
 
 func setGPUMemory(b *builder, at string, v any) {
@@ -230,6 +239,8 @@ func (b *builder) count(at string, v any, least int64) int {
 
 func kindOf(v any) string {
 	switch v.(type) {
+	case string:
+		return "a text"
 	case int64:
 		return "a whole number"
 	case float64:

@@ -213,8 +213,8 @@ func (b *builder) check() {
 	if b.p.Share.Quantum < 10*time.Millisecond {
 		b.fault("share.quantum", "quantum: at least 10ms, so that changing turns does not take all the time")
 	}
-	if b.p.Share.Value != nil && b.p.Share.Together != 2 {
-		b.fault("share.value", "value: plans are made of pairs; it needs together = 2")
+	if b.p.Share.Plan && b.p.Share.Value == nil {
+		b.fault("share.plan", "plan: what is planned by is missing; it needs share.value")
 	}
 	l := b.p.Limits
 	if l.MaxPause > 0 && l.Breath > l.MaxPause {

@@ -6,96 +6,148 @@ import (
 	"slices"
 )
 
-// Bounds of a plan: up to planExact tenants on a GPU the best one is found,
-// beyond that a good one. A plan that stands is only changed for one that does
-// more work by planGain.
+// Bounds of a plan: up to planExact tenants the best one is found, beyond that
+// a good one. A plan that stands is only changed for one that is worth planGain
+// times as much.
 const (
 	planExact = 8
 	planGain  = 1.02
 )
 
-// plan says which tenants of a GPU share a turn, for a policy with
-// share.value: those for which the whole pack does the most work when every
-// turn is as long as the others. Only tenants of this one GPU are planned.
+// plan says which tenants share a turn, for a policy with share.plan: those
+// for which the whole pack is worth most when every turn is as long as the
+// others. A plan is for tenants that all have the same GPUs.
 type plan struct {
 	members []*memo
-	partner []int // by number of the member, itself where it has none
-	worth   []float64
+	pairs   []float64 // what two are worth together, when the plan was made
+	groups  []set
 }
+
+// set is a set of members, a bit for each.
+type set uint64
+
+func (s set) has(i int) bool { return s>>i&1 == 1 }
 
 // planner finds plans. It keeps its buffers.
 type planner struct {
 	members []*view
-	worth   []float64 // work of two together, by their numbers; NaN: not together
-	partner []int
-	best    [planExact + 1][1 << planExact]float64
-	from    [planExact + 1][1 << planExact]int // the group that was added, as a mask
+	most    int                         // members of a group
+	of      func(set, *gpuView) float64 // what a group is worth; NaN: they do not go together
+	g       *gpuView
+	pairs   []float64            // worth of two together, by their numbers
+	known   [1 << planExact]bool // whose worth is in the next one
+	worths  [1 << planExact]float64
+	best    [planExact + 1][1 << planExact]float64 // most that so many groups of exactly this set are worth
+	from    [planExact + 1][1 << planExact]set     // the group that was added
+	groups  []set
 }
 
-// plan makes the plan of each GPU whose policy has a value.
-func (d *Decider) plan() {
-	for i := range d.gpus {
-		if g := &d.gpus[i]; g.p.Share.Value != nil {
-			d.planGPU(g)
-		}
-	}
-	if len(d.plans) > len(d.gpus) {
-		for uuid := range d.plans {
-			if _, ok := d.index[uuid]; !ok {
-				delete(d.plans, uuid)
-			}
+// plans makes the plan of every pack whose policy asks for one.
+func (d *Decider) plans() {
+	for i := range d.views {
+		v := &d.views[i]
+		if v.group == nil && v.plannable(d) {
+			d.planWith(v)
 		}
 	}
 }
 
-func (d *Decider) planGPU(g *gpuView) {
-	p := &d.planner
-	p.members = p.members[:0]
+func (v *view) plannable(d *Decider) bool {
+	if len(v.seats) == 0 || !v.counts || !v.admitted() && !v.m.fits {
+		return false
+	}
+	share := &d.gpus[v.seats[0]].p.Share
+	return share.Plan && share.Value != nil
+}
+
+func sameSeats(a, b *view) bool { return slices.Equal(a.seats, b.seats) }
+
+// planWith makes the plan of a tenant and all that have its GPUs.
+func (d *Decider) planWith(first *view) {
+	p, g := &d.planner, &d.gpus[first.seats[0]]
+	p.members, p.most = p.members[:0], g.p.Share.Together
 	for _, v := range g.pack {
-		if v.counts && len(v.seats) == 1 && (v.admitted() || v.m.fits) {
+		if v.plannable(d) && sameSeats(v, first) && len(p.members) < 64 {
 			p.members = append(p.members, v)
 		}
 	}
 	d.weigh(g)
-	old := d.plans[g.uuid]
-	if old == nil {
-		old = &plan{}
-		d.plans[g.uuid] = old
+	if first.m.plan == nil {
+		first.m.plan = &plan{}
 	}
-	if !old.of(p.members) || old.moved(p.worth) {
+	pl := first.m.plan
+	if !pl.of(p.members) || pl.moved(p.pairs) || p.work(pl.groups) == 0 {
 		p.find()
-		old.keep(p)
+		pl.keep(p)
 	}
-	for i, v := range p.members {
-		v.planned = true
-		if j := old.partner[i]; j != i {
-			v.partner = p.members[j]
+	for _, group := range pl.groups {
+		for s := group; s != 0; s &= s - 1 {
+			p.members[bits.TrailingZeros64(uint64(s))].group = p.members[bits.TrailingZeros64(uint64(group))]
 		}
 	}
 }
 
-// weigh evaluates the worth of every two members that may run together.
+// weigh evaluates what every two members are worth together.
 func (d *Decider) weigh(g *gpuView) {
 	p, n := &d.planner, len(d.planner.members)
-	p.worth = slices.Grow(p.worth[:0], n*n)[:n*n]
-	for i, a := range p.members {
-		p.worth[i*n+i] = 1
-		for j, b := range p.members[:i] {
-			w := d.worth(a, b, g)
-			p.worth[i*n+j], p.worth[j*n+i] = w, w
+	clear(p.known[:])
+	p.g = g
+	p.pairs = slices.Grow(p.pairs[:0], n*n)[:n*n]
+	for i := range n {
+		p.pairs[i*n+i] = p.worth(1 << i)
+		for j := range i {
+			w := p.worth(1<<i | 1<<j)
+			p.pairs[i*n+j], p.pairs[j*n+i] = w, w
 		}
 	}
 }
 
-// worth is what two do together, NaN where they may not.
-func (d *Decider) worth(a, b *view, g *gpuView) float64 {
-	if g.p.Share.Pair != nil && (!d.pairs(a, b, g) || !d.pairs(b, a, g)) {
+// worthOf is what a group is worth, NaN where the pair rule keeps two of them
+// apart.
+func (d *Decider) worthOf(s set, g *gpuView) float64 {
+	d.with = d.with[:0]
+	for ; s != 0; s &= s - 1 {
+		d.with = append(d.with, d.planner.members[bits.TrailingZeros64(uint64(s))])
+	}
+	if g.p.Share.Pair != nil && !d.allPair(d.with, g) {
 		return math.NaN()
 	}
-	d.env.t, d.env.mate, d.env.g = a, b, g
-	w := g.p.Share.Value.eval(&d.env)
-	if g.p.Share.Pair == nil && w <= 1 {
-		return math.NaN()
+	return d.worth(d.with, g)
+}
+
+// allPair tells whether the pair rule allows every two of these.
+func (d *Decider) allPair(with []*view, g *gpuView) bool {
+	for i, a := range with {
+		for _, b := range with[:i] {
+			if !d.pairs(a, b, g) || !d.pairs(b, a, g) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// worth is what a group is worth, NaN where its members do not go together, or
+// are worth no more than without one of them.
+func (p *planner) worth(s set) float64 {
+	if s >= 1<<planExact {
+		return p.weighGroup(s)
+	}
+	if !p.known[s] {
+		p.worths[s], p.known[s] = p.weighGroup(s), true
+	}
+	return p.worths[s]
+}
+
+func (p *planner) weighGroup(s set) float64 {
+	w := p.of(s, p.g)
+	if s >= 1<<planExact {
+		return w
+	}
+	for rest := s; rest != 0 && s&(s-1) != 0; rest &= rest - 1 {
+		if !(w > p.worth(s&^(rest&-rest))) {
+			return math.NaN()
+		}
 	}
 	return w
 }
@@ -106,8 +158,8 @@ func (pl *plan) of(members []*view) bool {
 }
 
 // moved tells whether a worth is no more what it was when the plan was made.
-func (pl *plan) moved(worth []float64) bool {
-	return !slices.EqualFunc(pl.worth, worth, func(a, b float64) bool {
+func (pl *plan) moved(pairs []float64) bool {
+	return !slices.EqualFunc(pl.pairs, pairs, func(a, b float64) bool {
 		return math.Abs(a-b) <= (planGain-1)*math.Abs(a) || math.IsNaN(a) && math.IsNaN(b)
 	})
 }
@@ -115,41 +167,33 @@ func (pl *plan) moved(worth []float64) bool {
 // keep takes the planner's plan, unless the one that stands, of the same
 // members, does nearly as much.
 func (pl *plan) keep(p *planner) {
-	pl.worth = append(pl.worth[:0], p.worth...)
-	if pl.of(p.members) && p.work(p.partner) <= planGain*p.work(pl.partner) {
+	pl.pairs = append(pl.pairs[:0], p.pairs...)
+	if pl.of(p.members) && p.work(p.groups) <= planGain*p.work(pl.groups) {
 		return
 	}
 	pl.members = pl.members[:0]
 	for _, v := range p.members {
 		pl.members = append(pl.members, v.m)
 	}
-	pl.partner = append(pl.partner[:0], p.partner...)
+	pl.groups = append(pl.groups[:0], p.groups...)
 }
 
-// work is what the members do with a plan in a second, each turn being as
-// long as the others; 0 for a plan that they must not follow any more.
-func (p *planner) work(partner []int) float64 {
-	n, sum, groups := len(p.members), 0.0, 0.0
-	for i, j := range partner {
-		worth, share := 1.0, 1.0
-		if j != i {
-			worth, share = p.worth[i*n+j]/2, 0.5
-		}
-		if math.IsNaN(worth) {
+// work is what the members are worth with a plan, each turn being as long as
+// the others; 0 for a plan that they must not follow any more.
+func (p *planner) work(groups []set) float64 {
+	sum := 0.0
+	for _, s := range groups {
+		w := p.worth(s)
+		if math.IsNaN(w) {
 			return 0
 		}
-		sum += worth
-		groups += share
+		sum += w
 	}
-	return sum / max(groups, 1)
+	return sum / max(float64(len(groups)), 1)
 }
 
-// find finds the partners for which the members do most.
+// find finds the groups for which the members do most.
 func (p *planner) find() {
-	p.partner = p.partner[:0]
-	for i := range p.members {
-		p.partner = append(p.partner, i)
-	}
 	if len(p.members) <= planExact {
 		p.exact()
 		return
@@ -157,21 +201,20 @@ func (p *planner) find() {
 	p.greedy()
 }
 
-// exact tries every way to make groups of one and two: best[k][set] is the
-// most that k groups of exactly this set do.
+// exact tries every way to make groups.
 func (p *planner) exact() {
 	n := len(p.members)
-	all := 1<<n - 1
+	all := set(1)<<n - 1
 	for k := range n + 1 {
-		for set := range all + 1 {
-			p.best[k][set] = math.Inf(-1)
+		for s := range all + 1 {
+			p.best[k][s] = math.Inf(-1)
 		}
 	}
 	p.best[0][0] = 0
 	for k := range n {
-		for set := range all {
-			if !math.IsInf(p.best[k][set], -1) {
-				p.extend(k, set)
+		for s := range all {
+			if !math.IsInf(p.best[k][s], -1) {
+				p.extend(k, s, all)
 			}
 		}
 	}
@@ -184,50 +227,67 @@ func (p *planner) exact() {
 	p.unfold(groups, all)
 }
 
-// extend adds a group with the first member that is not in the set.
-func (p *planner) extend(k, set int) {
-	n := len(p.members)
-	i := bits.TrailingZeros(^uint(set))
-	p.offer(k, set, 1<<i, 1)
-	for j := i + 1; j < n; j++ {
-		if w := p.worth[i*n+j]; set&(1<<j) == 0 && !math.IsNaN(w) {
-			p.offer(k, set, 1<<i|1<<j, w)
+// extend adds every group with the first member that is not in the set.
+func (p *planner) extend(k int, s, all set) {
+	rest := all &^ s
+	first := rest & -rest
+	rest &^= first
+	for more := rest; ; more = (more - 1) & rest {
+		group := first | more
+		if p.most == 0 || bits.OnesCount64(uint64(group)) <= p.most {
+			p.offer(k, s, group)
 		}
-	}
-}
-
-func (p *planner) offer(k, set, group int, worth float64) {
-	if sum := p.best[k][set] + worth; sum > p.best[k+1][set|group] {
-		p.best[k+1][set|group], p.from[k+1][set|group] = sum, group
-	}
-}
-
-// unfold reads the partners off the best way.
-func (p *planner) unfold(k, set int) {
-	for ; k > 0; k-- {
-		group := p.from[k][set]
-		i, j := bits.TrailingZeros(uint(group)), bits.Len(uint(group))-1
-		p.partner[i], p.partner[j] = j, i
-		set &^= group
-	}
-}
-
-// greedy takes the pair of the highest worth, again and again, while it is
-// worth more than one tenant alone.
-func (p *planner) greedy() {
-	n := len(p.members)
-	for {
-		a, b, most := 0, 0, 1.0
-		for i := range n {
-			for j := range i {
-				if w := p.worth[i*n+j]; w > most && p.partner[i] == i && p.partner[j] == j {
-					a, b, most = i, j, w
-				}
-			}
-		}
-		if most == 1 {
+		if more == 0 {
 			return
 		}
-		p.partner[a], p.partner[b] = b, a
 	}
+}
+
+func (p *planner) offer(k int, s, group set) {
+	if sum := p.best[k][s] + p.worth(group); sum > p.best[k+1][s|group] {
+		p.best[k+1][s|group], p.from[k+1][s|group] = sum, group
+	}
+}
+
+// unfold reads the groups off the best way.
+func (p *planner) unfold(k int, s set) {
+	p.groups = p.groups[:0]
+	for ; k > 0; k-- {
+		p.groups = append(p.groups, p.from[k][s])
+		s &^= p.from[k][s]
+	}
+}
+
+// greedy joins the two groups for which that does most, again and again, while
+// it does more than they do apart.
+func (p *planner) greedy() {
+	p.groups = p.groups[:0]
+	for i := range p.members {
+		p.groups = append(p.groups, 1<<i)
+	}
+	for p.join() {
+	}
+}
+
+func (p *planner) join() bool {
+	most, a, b := p.work(p.groups), -1, -1
+	k := float64(len(p.groups))
+	sum := most * k
+	for i, x := range p.groups {
+		for j, y := range p.groups[:i] {
+			if p.most > 0 && bits.OnesCount64(uint64(x|y)) > p.most {
+				continue
+			}
+			w := p.worth(x | y)
+			if work := (sum - p.worth(x) - p.worth(y) + w) / (k - 1); work > most && w > p.worth(x) && w > p.worth(y) {
+				most, a, b = work, j, i
+			}
+		}
+	}
+	if a < 0 {
+		return false
+	}
+	p.groups[a] |= p.groups[b]
+	p.groups = slices.Delete(p.groups, b, b+1)
+	return true
 }

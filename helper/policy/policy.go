@@ -59,8 +59,9 @@ type Share struct {
 	Tier        *Number       // nil: 0
 	Rank        *Number       // nil: the least weighted service first
 	Admit       *Rule         // nil: yes
-	Pair        *Rule         // nil: yes, or Value > 1 where there is one
-	Value       *Number       // work of two together, one alone being 1; nil: no plan is made
+	Pair        *Rule         // nil: yes
+	Value       *Number       // what a tenant's computing is worth; nil: nobody asks
+	Plan        bool          // who shares a turn is planned by Value
 	AdmitReason string        // what a tenant is told that Admit keeps out
 	PairReason  string        // what a tenant is told that Pair keeps from running
 }

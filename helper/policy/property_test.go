@@ -43,8 +43,9 @@ func randomPolicy(t *rapid.T) string {
 	maybe("rank", "-tenant.age", "tenant.memory_used", "-tenant.waited", "tenant.idle / 0", "-user.attained + pack.tenants", "tenant.sm ?? 1")
 	maybe("tier", `tenant.class == "guaranteed" ? 1 : 0`, "tenant.gpus", "-tenant.pauses")
 	maybe("pair", "tenant.sm + mate.sm < 1", `mate.class != "guaranteed" || mate.idle > 1`, "speed.sum > 1", "false", "tenant.weight != mate.weight")
-	if strings.Contains(b.String(), "together = 2") {
-		maybe("value", "speed.sum ?? tenant.weight", "tenant.memory_used / mate.memory_used", "1.5")
+	maybe("value", "tenant.speed ?? tenant.weight", "tenant.speed_guess / tenant.memory_used", "1.5", "-1.0", "tenant.speed_guess * tenant.gpus")
+	if strings.Contains(b.String(), "value") && rapid.Bool().Draw(t, "plan") {
+		b.WriteString("plan = true\n")
 	}
 	maybe("admit", "pack.chosen < 2", "gpu.memory_free > 20 * GiB", "user.computing < 3")
 	fmt.Fprintf(&b, "[limits]\nmin_run = '%ds'\nmax_pause = '%ds'\nmax_hold = '%ds'\nlaunch_grace = '%ds'\npatience = '%ds'\nmax_passed = %d\n",

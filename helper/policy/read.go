@@ -81,21 +81,6 @@ func remaining(e *env, v *view) float64 {
 	return finite(e.d.opts.Remaining(v.t, e.now))
 }
 
-func speedBeside(e *env, v *view) float64 {
-	if v == e.t {
-		return e.d.speed(e.t, e.mate)
-	}
-	return e.d.speed(e.mate, e.t)
-}
-
-// speed is how fast a is beside b, over its speed alone.
-func (d *Decider) speed(a, b *view) float64 {
-	if d.opts.Speed == nil || a == nil || b == nil {
-		return math.NaN()
-	}
-	return finite(d.opts.Speed(a.t, b.t))
-}
-
 // most is the highest of a reading over the GPUs that are meant: the one of
 // the env, else all of the tenant's. It is unknown where one of them is.
 func (e *env) most(v *view, f func(g *gpuView) float64) float64 {

@@ -11,7 +11,8 @@ type scope string
 const (
 	inOrder  scope = "share.tier and share.rank"
 	inAdmit  scope = "share.admit"
-	inPair   scope = "share.pair and share.value"
+	inPair   scope = "share.pair"
+	inValue  scope = "share.value"
 	inGuard  scope = "a guard of tenants"
 	inDevice scope = "a guard of GPUs"
 )
@@ -21,15 +22,16 @@ var visible = map[scope][]string{
 	inOrder:  {"tenant", "pack", "user", "now"},
 	inAdmit:  {"tenant", "gpu", "pack", "user", "now"},
 	inPair:   {"tenant", "mate", "speed", "gpu", "pack", "user", "now"},
+	inValue:  {"tenant", "speed", "gpu", "pack", "user", "now"},
 	inGuard:  {"tenant", "gpu", "pack", "user", "now"},
 	inDevice: {"gpu", "pack", "now"},
 }
 
-// onlyInPair are the variables of a tenant that take two of them.
-var onlyInPair = []string{"tenant.speed", "mate.speed"}
+// onlyTogether are the variables of a tenant among others that compute.
+var onlyTogether = []string{"tenant.speed", "mate.speed", "tenant.speed_guess", "mate.speed_guess"}
 
 func (s scope) sees(name string) bool {
-	if s != inPair && slices.Contains(onlyInPair, name) {
+	if s != inPair && s != inValue && slices.Contains(onlyTogether, name) {
 		return false
 	}
 	group, _, _ := strings.Cut(name, ".")
@@ -55,7 +57,7 @@ func (s scope) names() []string {
 func isMate(name string) bool { return strings.HasPrefix(name, "mate.") }
 
 // tables are the groups of variables, in the order in which they are shown.
-var tables = [][]accessor{ofTenant, ofGPU, ofPack, ofUser, ofPair, ofNode}
+var tables = [][]accessor{ofTenant, ofGPU, ofPack, ofUser, ofSpeed, ofNode}
 
 // accessors finds a variable by name; mate has those of tenant.
 var accessors = byName(tables)
@@ -96,7 +98,7 @@ type Place struct {
 func Places() []Place {
 	return []Place{
 		{"share.tier", visible[inOrder]}, {"share.rank", visible[inOrder]},
-		{"share.admit", visible[inAdmit]}, {"share.pair", visible[inPair]}, {"share.value", visible[inPair]},
+		{"share.admit", visible[inAdmit]}, {"share.pair", visible[inPair]}, {"share.value", visible[inValue]},
 		{`guard.when, scope = "tenant"`, visible[inGuard]},
 		{`guard.when, scope = "gpu"`, visible[inDevice]},
 	}

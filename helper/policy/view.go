@@ -27,8 +27,7 @@ type view struct {
 	rank     float64
 	quantum  time.Duration
 
-	planned   bool  // it is in the plan of its GPU
-	partner   *view // with whom, nil: with nobody
+	group     *view // the first of those that it shares its turns with there, by the plan
 	chosen    bool
 	deserved  bool  // starved, and its turn anyway
 	admitting bool  // its claim is being admitted by this decision
@@ -91,6 +90,7 @@ type memo struct {
 	off     time.Duration // since when it has no process on a GPU
 	guards  []episode     // by number of the guard
 	demand  float64       // share of time on the multiprocessors while it computes; NaN: not seen yet
+	plan    *plan         // of its GPUs, where it is the first on them
 	read    time.Duration // the reading of the driver that demand was last learnt from
 }
 

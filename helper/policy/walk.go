@@ -51,11 +51,9 @@ func (d *Decider) mayRun(v *view) (verdict, bool) {
 		if v.counts && g.p.Share.Together > 0 && g.count >= g.p.Share.Together {
 			return verdict{code: othersTurn, gpu: g, other: g.turnTaker()}, false
 		}
-		for _, o := range g.chosen {
-			if o.noticed() && !d.beside(v, o, g) {
-				return verdict{code: noPair, gpu: g, other: o}, false
-			}
-		}
+	}
+	if g, o, ok := d.joins(v); !ok {
+		return verdict{code: noPair, gpu: g, other: o}, false
 	}
 	return verdict{}, true
 }
@@ -93,29 +91,6 @@ func (d *Decider) queues(v *view, g *gpuView) (verdict, bool) {
 		return verdict{code: behindShort, gpu: g, other: s}, true
 	}
 	return verdict{}, false
-}
-
-// beside tells whether v may compute beside o, chosen before it: what the plan
-// says where both are in it, else the pair rule.
-func (d *Decider) beside(v, o *view, g *gpuView) bool {
-	if v.planned && o.planned {
-		return v.partner == o
-	}
-	return d.pairs(v, o, g)
-}
-
-// pairs asks the pair rule whether v may compute beside o, chosen before it;
-// without one, whether together they do more than one alone.
-func (d *Decider) pairs(v, o *view, g *gpuView) bool {
-	share := &g.p.Share
-	d.env.t, d.env.mate, d.env.g = v, o, g
-	switch {
-	case share.Pair != nil:
-		return share.Pair.holds(&d.env)
-	case share.Value != nil:
-		return share.Value.eval(&d.env) > 1
-	}
-	return true
 }
 
 // noticed tells whether a tenant that was chosen would be noticed by
@@ -236,9 +211,23 @@ func (d *Decider) keepTurn(v *view) {
 	if !m.granted {
 		m.granted, m.from = true, d.now
 	}
-	if d.wanted(v) {
+	if d.wanted(v) || d.asksAgain(v) {
 		d.wake(d.turnEnd(v))
 	}
+}
+
+// asksAgain tells whether it is asked at the end of the tenant's turn what it
+// is worth beside those that compute with it.
+func (d *Decider) asksAgain(v *view) bool {
+	if v.p.Share.Value == nil {
+		return false
+	}
+	for _, s := range v.seats {
+		if len(d.gpus[s].chosen) > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // fillsInFor is the tenant of a better place in the order that was refused on

@@ -10,9 +10,9 @@ import (
 // floor is the cluster's GPUs, each with as many slots as jobs may share it: the
 // shards that Slurm makes of it. A job takes a slot on each of its GPUs, or as
 // many of one GPU as it asked for shards. The emptiest GPUs are taken first, on
-// the first node with enough of them. A job on several nodes takes all slots of
-// its GPUs: nodes take turns each on its own, so that its parts would hardly
-// ever compute at once.
+// the first node with enough of them. A job on several nodes shares as any
+// other, but is never paused: nodes take turns each on its own, so that its parts
+// would hardly ever compute at once.
 type floor struct {
 	per, slots int
 	load       [][]int         // jobs on each GPU, by node
@@ -41,7 +41,7 @@ func (f *floor) full() bool { return f.taken == len(f.load)*f.per*f.slots }
 // find is where a job could sit outside the closed nodes, or nil.
 func (f *floor) find(j *sim.Job, closed []sim.Share) []seat {
 	need := j.PerNode(f.per)
-	for _, tree := range f.upTo[:f.slots-f.slotsFor(j, len(need))+1] {
+	for _, tree := range f.upTo[:f.slots-f.slotsFor(j)+1] {
 		if seats := f.findIn(tree, need, closed); seats != nil {
 			return seats
 		}
@@ -85,24 +85,17 @@ func (f *floor) emptiest(node, n int) []int {
 func (f *floor) enter(t *sim.Task, node int, gpus []int) {
 	f.tasks[node] = append(f.tasks[node], t)
 	f.gpus[node][t.Index] = gpus
-	f.add(node, gpus, f.slotsOf(t))
+	f.add(node, gpus, f.slotsFor(t.Job))
 }
 
-// slotsOf is how many slots a task takes of each of its GPUs.
-func (f *floor) slotsOf(t *sim.Task) int { return f.slotsFor(t.Job, len(t.Nodes)) }
-
-func (f *floor) slotsFor(j *sim.Job, nodes int) int {
-	if nodes > 1 {
-		return f.slots
-	}
-	return max(1, min(j.Shards, f.slots))
-}
+// slotsFor is how many slots a job takes of each of its GPUs.
+func (f *floor) slotsFor(j *sim.Job) int { return max(1, min(j.Shards, f.slots)) }
 
 func (f *floor) leave(t *sim.Task, node int, gpus []int) {
 	i := slices.Index(f.tasks[node], t)
 	f.tasks[node] = slices.Delete(f.tasks[node], i, i+1)
 	delete(f.gpus[node], t.Index)
-	f.add(node, gpus, -f.slotsOf(t))
+	f.add(node, gpus, -f.slotsFor(t.Job))
 }
 
 func (f *floor) add(node int, gpus []int, n int) {
@@ -137,7 +130,7 @@ func (f *floor) freeAt(node, n int, now float64, due []float64) float64 {
 			break
 		}
 		for _, g := range f.gpus[node][t.Index] {
-			load[g] -= f.slotsOf(t)
+			load[g] -= f.slotsFor(t.Job)
 		}
 		at = max(now, due[t.Index]) // who is late may end any time
 	}

@@ -97,6 +97,9 @@ func (n *instance) register(t *sim.Task, gpus []int) {
 		id: id, task: t, gpus: gpus, sm: demand(t.Job), used: make(map[string]model.Usage, len(gpus)),
 	})
 	grant := &model.Grant{Whole: true, Terms: n.s.options.terms(t.Job)}
+	if len(t.Nodes) > 1 {
+		grant.Exempt = "job on several nodes"
+	}
 	for _, g := range gpus {
 		grant.GPUs = append(grant.GPUs, uuid(g))
 	}
