@@ -104,20 +104,22 @@ func (e *policyWords) together() {
 	} else {
 		e.item("Who waits for its first run starts as soon as its memory fits on each of its GPUs.")
 	}
-	if s.Value != nil {
-		e.item("Those are partnered for which the whole pack does most, by this measure of two tenants' work (one alone does 1):")
-		e.rule(s.Value.Source())
-	}
 	if s.Swap {
 		e.item("Whose turn has ended is swapped out, its memory moved to host RAM, where the next needs the room, and the node can do that.")
 	}
-	switch {
-	case s.Pair != nil:
+	if s.Pair != nil {
 		e.item("One computes beside another that was chosen before it (its mate) only where this holds for each mate:")
 		e.rule(s.Pair.Source())
-	case s.Value != nil:
-		e.item("Only pairs that do more than 1 are made; everybody else computes alone.")
 	}
+	if s.Value == nil {
+		return
+	}
+	if s.Plan {
+		e.item("Those of the same GPUs share a turn for which the whole pack is worth most. Others join where all are worth more together. What a tenant is worth:")
+	} else {
+		e.item("One joins those that were chosen only where all are worth more together. What a tenant is worth:")
+	}
+	e.rule(s.Value.Source())
 }
 
 func (e *policyWords) order() {
