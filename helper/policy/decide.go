@@ -41,8 +41,7 @@ type Decider struct {
 	memos   map[model.TenantID]*memo
 	devices map[string]*[]episode // of guards that look at GPUs
 	planner planner
-	with    []*view  // scratch: who would compute together
-	two     [2]*view // the same, of two
+	with    []*view // scratch: who would compute together
 	actions []model.Action
 }
 

@@ -90,7 +90,7 @@ func TestParseTellsWhatIsWrongAndWhere(t *testing.T) {
 		{"many parts", head + "rank = '1" + strings.Repeat("+1", 300) + "'", "exceeds maximum allowed nodes"},
 		{"plan by nothing", head + "plan = true", "p.toml:3:1: plan: what is planned by is missing"},
 		{"plan that is a text", head + "value = '1'\nplan = 'yes'", "p.toml:4:1: share.plan: true or false is wanted, not a text"},
-		{"mate in a value", head + "value = 'mate.speed'", "mate.speed is not known here: share.value sees tenant"},
+		{"mate in a value", head + "value = 'mate.speed'", "mate.speed is not known here: share.value sees tenant, gpu"},
 		{"guard without do", "name='x'\n[[guard]]\nwhen='tenant.age > 1'", "p.toml:2:1: a guard needs do"},
 		{"guard without when", "name='x'\n[[guard]]\ndo=['warn']", "p.toml:2:1: a guard needs when"},
 		{"guard that is one table", "name='x'\n[guard]\ndo=['warn']", "guards are a list: write [[guard]]"},

@@ -119,7 +119,7 @@ func (d *Decider) worthOf(s set, g *gpuView) float64 {
 func (d *Decider) allPair(with []*view, g *gpuView) bool {
 	for i, a := range with {
 		for _, b := range with[:i] {
-			if !d.pairs(a, b, g) || !d.pairs(b, a, g) {
+			if !d.pairs(a, b, with, g) || !d.pairs(b, a, with, g) {
 				return false
 			}
 		}

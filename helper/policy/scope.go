@@ -22,7 +22,7 @@ var visible = map[scope][]string{
 	inOrder:  {"tenant", "pack", "user", "now"},
 	inAdmit:  {"tenant", "gpu", "pack", "user", "now"},
 	inPair:   {"tenant", "mate", "speed", "gpu", "pack", "user", "now"},
-	inValue:  {"tenant", "speed", "gpu", "pack", "user", "now"},
+	inValue:  {"tenant", "gpu", "pack", "user", "now"},
 	inGuard:  {"tenant", "gpu", "pack", "user", "now"},
 	inDevice: {"gpu", "pack", "now"},
 }
@@ -57,7 +57,7 @@ func (s scope) names() []string {
 func isMate(name string) bool { return strings.HasPrefix(name, "mate.") }
 
 // tables are the groups of variables, in the order in which they are shown.
-var tables = [][]accessor{ofTenant, ofGPU, ofPack, ofUser, ofSpeed, ofNode}
+var tables = [][]accessor{ofTenant, ofGPU, ofPack, ofUser, ofPair, ofNode}
 
 // accessors finds a variable by name; mate has those of tenant.
 var accessors = byName(tables)

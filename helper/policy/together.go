@@ -78,18 +78,19 @@ func (d *Decider) allowed(v *view, others []*view, g *gpuView) (*view, bool) {
 	if rule == nil || planned(v, others) {
 		return nil, true
 	}
+	d.with = append(others, v)
 	for _, o := range others {
-		if !d.pairs(v, o, g) {
+		if !d.pairs(v, o, d.with, g) {
 			return o, false
 		}
 	}
 	return nil, true
 }
 
-// pairs asks the pair rule whether v may compute beside one other.
-func (d *Decider) pairs(v, o *view, g *gpuView) bool {
-	d.two[0], d.two[1] = v, o
-	d.env.t, d.env.mate, d.env.g, d.env.with = v, o, g, d.two[:]
+// pairs asks the pair rule whether v may compute beside one other, among all
+// that would compute with it.
+func (d *Decider) pairs(v, o *view, with []*view, g *gpuView) bool {
+	d.env.t, d.env.mate, d.env.g, d.env.with = v, o, g, with
 	return g.p.Share.Pair.holds(&d.env)
 }
 
@@ -117,16 +118,6 @@ func (e *env) speedOf(v *view) float64 {
 	}
 	return 1 / longer // 0 beside one that stops it, NaN beside one of which nothing is known
 }
-
-// speeds folds the speeds of all that compute together.
-func (e *env) speeds(start float64, fold func(a, b float64) float64) float64 {
-	for _, v := range e.with {
-		start = fold(start, e.speedOf(v))
-	}
-	return start
-}
-
-func add(a, b float64) float64 { return a + b }
 
 // unseenDemand is taken for what a tenant needs of the multiprocessors before
 // it was seen on them.

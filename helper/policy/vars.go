@@ -96,7 +96,7 @@ var ofTenant = []accessor{
 	number("tenant.deadline_in", "s", "until its deadline, below 0 when missed; unknown without one", deadlineIn),
 	number("tenant.limit_in", "s", "until the job's time limit; unknown without one", limitIn),
 	number("tenant.remaining", "s", "computing time that it still needs, alone, as predicted; unknown until it is learnt", remaining),
-	number("tenant.speed", "share", "its speed beside what would compute with it (share.pair: the mate; share.value: all), over its speed alone; unknown until it is learnt", func(e *env, v *view) float64 { return e.speedOf(v) }),
+	number("tenant.speed", "share", "its speed beside all that would compute with it, over its speed alone; unknown until it is learnt", func(e *env, v *view) float64 { return e.speedOf(v) }),
 	number("tenant.speed_guess", "share", "the same, guessed: 1, or less where their demands together are more than 1; who was not seen yet is taken to need 0.7", func(e *env, _ *view) float64 { return e.speedGuess() }),
 	number("tenant.memory_declared", "bytes", "peak memory on each GPU that it stated; unknown if it did not", func(_ *env, v *view) float64 { return reading(v.t.Terms.Memory) }),
 	number("tenant.memory_used", "bytes", "memory that it uses, on gpu or on the GPU where it uses most", memoryUsed),
@@ -175,11 +175,14 @@ var ofUser = []accessor{
 	number("user.weight", "1", "sum of their weights", userSum(func(v *view) float64 { return v.t.Terms.Weight })),
 }
 
-// ofSpeed are the variables of all that would compute together: the two that
-// share.pair is asked about, or all for share.value.
-var ofSpeed = []accessor{
-	number("speed.sum", "share", "the speeds of all that would compute together, each over its speed alone, added; unknown until learnt", func(e *env, _ *view) float64 { return e.speeds(0, add) }),
-	number("speed.min", "share", "the lowest of these speeds; unknown until learnt", func(e *env, _ *view) float64 { return e.speeds(1, math.Min) }),
+// ofPair are the variables of two tenants that would compute together.
+var ofPair = []accessor{
+	number("speed.sum", "share", "the pair's speeds beside each other alone, each over its speed alone, added; unknown until learnt", func(e *env, _ *view) float64 {
+		return e.d.speed(e.t, e.mate) + e.d.speed(e.mate, e.t)
+	}),
+	number("speed.min", "share", "the lower of these two speeds; unknown until learnt", func(e *env, _ *view) float64 {
+		return math.Min(e.d.speed(e.t, e.mate), e.d.speed(e.mate, e.t))
+	}),
 }
 
 var ofNode = []accessor{
