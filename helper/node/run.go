@@ -61,8 +61,8 @@ func (n *Node) RunSeen(job uint32) {
 		return
 	}
 	e.op.Lock()
-	if n.astray(e) {
-		n.setBack(e)
+	if n.astray(e) && !n.setBack(e) {
+		n.letGo(e)
 	}
 	e.op.Unlock()
 	n.lookForeign(e)
@@ -91,11 +91,14 @@ func (n *Node) setBack(e *entry) bool {
 		return false
 	}
 	e.setBacks = append(e.setBacks, now)
+	suspended := e.say(func(s *saying) bool { return s.suspended != "" }) // a pause forgets it
 	if err := n.pause(e, e.wants()); err != nil {
 		n.logf("tenant %s: stop it again: %v", e.id, err)
 		return false
 	}
-	n.tellSuspended(e, "")
+	if suspended {
+		n.push(model.Event{Kind: model.EvUnstopped, Tenant: e.id})
+	}
 	return true
 }
 

@@ -39,7 +39,9 @@ func Suffer(sig unix.Signal) error {
 		return err
 	}
 	defer func() { _ = action(sig, &old, nil) }()
-	return unix.Kill(os.Getpid(), sig) // it is taken before the call returns
+	// Sent to this thread, it is acted on before the call returns; one for the
+	// process could be taken by another thread, later.
+	return unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 }
 
 func action(sig unix.Signal, to, old *kernelAction) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"sync"
@@ -61,6 +62,7 @@ type daemon struct {
 	loop    *engine.Loop
 	guard   *guardian
 	runs    runs
+	hup     chan os.Signal // asks for a reload
 	faults  atomic.Uint64
 }
 
@@ -81,6 +83,9 @@ func serve(path, node, private string, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
+	d.hup = make(chan os.Signal, 1) // before anybody can know of the daemon: without it SIGHUP would end it
+	signal.Notify(d.hup, unix.SIGHUP)
+	defer signal.Stop(d.hup)
 	d.log, d.cfg, d.policies, d.reload.loaded = log, cfg, set, d.started
 	if private != "" {
 		var leave context.CancelFunc

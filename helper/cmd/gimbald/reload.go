@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/engine"
@@ -30,14 +26,11 @@ func (d *daemon) settings() *config.Config {
 
 // reloadOnHangup reloads at each SIGHUP.
 func (d *daemon) reloadOnHangup(ctx context.Context) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, unix.SIGHUP)
-	defer signal.Stop(hup)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup:
+		case <-d.hup:
 			if err := d.reloadNow(ctx); err != nil {
 				d.log.error("reload", "the configuration in force stays", err)
 			}
