@@ -30,6 +30,7 @@ _gimbal_values() {
             "$gimbal" top --help 2>/dev/null | sed -nE 's/.*--sort [A-Z]+ .*: ([a-z, ]+) .*/\1/p' | tr -d , ;;
         simulate/--policy) "$gimbal" simulate --help 2>/dev/null | sed -nE '/^(Baselines|Policies)/,$s/^  ([a-z-]+) .*/\1/p' ;;
         simulate/--cost) echo none muri ;;
+        report/--jobs | report/-j) "$gimbal" status -n -P -X -o JobID 2>/dev/null ;;
         */--user | */-u | */--uid) compgen -u ;;
         notify/--signal) compgen -A signal SIG | sed 's/^SIG//' ;;
     esac

@@ -31,3 +31,11 @@ type TenantLoad struct {
 // Level is a reading over a stretch of time: its mean over the part in which it
 // was known, and the highest value that was seen.
 type Level struct{ Mean, Max float64 }
+
+// Change tells what a tenant is from a moment on.
+type Change struct {
+	At        time.Time
+	Tenant    TenantID
+	State     State
+	Suspended bool // by somebody else
+}

@@ -11,6 +11,7 @@ import (
 const (
 	OpStatus  = "status"  // StatusQuery → StatusReply
 	OpRecords = "records" // RecordsQuery → RecordsReply
+	OpCourse  = "course"  // CourseQuery → CourseReply
 	OpDaemon  = "daemon"  // nothing → DaemonReply
 )
 
@@ -119,6 +120,21 @@ func (r Record) Entry() Entry {
 		}
 	}
 	return e
+}
+
+// CourseQuery asks what the selected tenants did from Start to End, and what
+// they and the GPUs took.
+type CourseQuery struct {
+	StatusQuery
+	From  time.Time     `json:"from,omitzero"`   // where the page before left off
+	Least time.Duration `json:"least,omitempty"` // the shortest stretch of a load that is of use
+}
+
+// CourseReply is a page of it.
+type CourseReply struct {
+	Changes string    `json:"changes,omitempty"` // lines as a journal.ChangePacker writes them
+	Loads   string    `json:"loads,omitempty"`   // lines as journal.PackLoads writes them
+	Next    time.Time `json:"next,omitzero"`     // where the next page begins; zero: this is the last
 }
 
 // DaemonReply says how the daemon itself is.

@@ -98,6 +98,9 @@ func deviceTimeline(tracks map[int]map[string]*Track, first, last time.Duration)
 		}
 		sort.Slice(lane.Tracks, func(i, k int) bool { return lane.Tracks[i].Name < lane.Tracks[k].Name })
 		sortTracks(lane.Tracks)
+		for i := range lane.Tracks {
+			lane.Tracks[i].Kind = i
+		}
 		out.Lanes = append(out.Lanes, lane)
 	}
 	return out

@@ -16,21 +16,8 @@ func WriteGPUs(w io.Writer, s *model.Snapshot) error {
 	for _, g := range s.GPUs {
 		rows = append(rows, gpuRow(s, g))
 	}
-	widths := make([]int, len(head))
-	for _, r := range rows {
-		for k, cell := range r {
-			widths[k] = max(widths[k], Width(cell))
-		}
-	}
 	var b strings.Builder
-	for _, r := range rows {
-		var line strings.Builder
-		for k, cell := range r {
-			writeFit(&line, cell, widths[k], true)
-			line.WriteByte(' ')
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
+	writeColumns(&b, rows, " ")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

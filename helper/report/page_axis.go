@@ -3,8 +3,12 @@ package report
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
+
+// shortNumber is a number in three digits.
+func shortNumber(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
 // Axis is how values lie along a side of a chart.
 type Axis struct {

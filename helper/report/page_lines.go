@@ -33,8 +33,10 @@ func dash(i int) string {
 	return [...]string{"", "6 3", "2 2", "9 3 2 3", "4 2", "12 3", "1 3"}[(i+i/colours)%7]
 }
 
-func (l Lines) draw(b *strings.Builder) {
-	openChart(b, l.Title, "chart", linesHeight+chartTop+chartFoot)
+func (l Lines) draw(b *strings.Builder) { l.picture().figure(b) }
+
+func (l Lines) picture() picture {
+	b := &strings.Builder{}
 	l.Y.drawY(b, chartTop, linesHeight)
 	l.X.drawX(b, chartTop, linesHeight)
 	if l.Mark != 0 {
@@ -42,15 +44,14 @@ func (l Lines) draw(b *strings.Builder) {
 		fmt.Fprintf(b, `<line class="mark" x1="%.2f%%" x2="%.2f%%" y1="%d" y2="%d"/>`, x, x, chartTop, chartTop+linesHeight)
 	}
 	openPlot(b, chartTop, linesHeight)
+	p := picture{title: l.Title, class: "chart", height: linesHeight + chartTop + chartFoot}
 	for i, s := range l.Series {
 		fmt.Fprintf(b, `<path class="curve k%d" stroke-dasharray="%s" d="%s"><title>%s</title></path>`, i%colours, dash(i), l.path(s.Points), label(s.Name))
+		p.keys = append(p.keys, keyItem{fmt.Sprintf("k%d", i%colours), fmt.Sprintf(`<path class="curve" stroke-dasharray="%s" d="M0 6h26"/>`, dash(i)), s.Name})
 	}
-	b.WriteString("</svg></svg>")
-	b.WriteString(`<div class="key">`)
-	for i, s := range l.Series {
-		fmt.Fprintf(b, `<span><svg class="k%d" aria-hidden="true"><path class="curve" stroke-dasharray="%s" d="M0 6h26"/></svg>%s</span>`, i%colours, dash(i), label(s.Name))
-	}
-	b.WriteString("</div></figure>\n")
+	b.WriteString("</svg>")
+	p.body = b.String()
+	return p
 }
 
 // plotUnits is the width and height of a plot that is stretched to its place.
@@ -68,12 +69,7 @@ func (l Lines) path(points []Point) string {
 	return d.String()
 }
 
-// openChart begins a picture of a height in pixels; openPlot the stretched
-// part of it.
-func openChart(b *strings.Builder, title, class string, height int) {
-	fmt.Fprintf(b, `<figure><figcaption>%s</figcaption><svg class="%s" height="%d" role="img" aria-label="%s">`, label(title), class, height, label(title))
-}
-
+// openPlot begins the part of a picture that is stretched to its place.
 func openPlot(b *strings.Builder, top, height int) {
 	fmt.Fprintf(b, `<svg x="0" y="%d" width="100%%" height="%d" viewBox="0 0 %d %d" preserveAspectRatio="none">`, top, height, plotUnits, plotUnits)
 }
@@ -85,13 +81,19 @@ type Area struct {
 	Values []float64 // 0 to 1
 }
 
-func (a Area) draw(b *strings.Builder) {
-	openChart(b, a.Title, "chart", areaHeight+chartTop+chartFoot)
-	Axis{To: 1, Ticks: []Tick{{0, "0 %"}, {.5, "50 %"}, {1, "100 %"}}}.drawY(b, chartTop, areaHeight)
+func (a Area) draw(b *strings.Builder) { a.picture().figure(b) }
+
+func (a Area) picture() picture {
+	b := &strings.Builder{}
+	halves().drawY(b, chartTop, areaHeight)
 	a.X.drawX(b, chartTop, areaHeight)
 	openPlot(b, chartTop, areaHeight)
-	fmt.Fprintf(b, `<path class="area" d="%s"/></svg></svg></figure>`+"\n", a.path())
+	fmt.Fprintf(b, `<path class="area" d="%s"/></svg>`, a.path())
+	return picture{title: a.Title, class: "chart", height: areaHeight + chartTop + chartFoot, body: b.String()}
 }
+
+// halves is an axis of shares for a low picture.
+func halves() Axis { return Axis{To: 1, Ticks: []Tick{{0, "0 %"}, {.5, "50 %"}, {1, "100 %"}}} }
 
 // path is the outline in steps.
 func (a Area) path() string {

@@ -57,27 +57,38 @@ func drawNames(b *strings.Builder, rows []string, height int) {
 	}
 }
 
-func openRows(b *strings.Builder, title string, x Axis, rows []string) (height int) {
-	height = rowHeight(len(rows))
+// rowsPicture makes a picture of rows; openRows begins what it shows.
+func rowsPicture(title string, rows int) picture {
+	return picture{title: title, class: "chart rows", height: rowHeight(rows)*rows + chartTop + chartFoot}
+}
+
+func openRows(b *strings.Builder, x Axis, rows []string) {
+	height := rowHeight(len(rows))
 	all := height * len(rows)
-	openChart(b, title, "chart rows", all+chartTop+chartFoot)
 	x.drawX(b, chartTop, all)
 	drawNames(b, rows, height)
 	openPlot(b, chartTop, all)
-	return height
 }
 
-func (r Bars) draw(b *strings.Builder) {
-	openRows(b, r.Title, r.X, r.Rows)
+func (r Bars) draw(b *strings.Builder) { r.picture().figure(b) }
+
+// rowGap is the part of a row between its bars and the next row.
+const rowGap = .06
+
+func (r Bars) picture() picture {
+	b := &strings.Builder{}
+	openRows(b, r.X, r.Rows)
 	unit := float64(plotUnits) / float64(max(len(r.Rows), 1))
-	const gap = .06 // of a row, between it and the next
 	for _, bar := range r.Bars {
 		x, to := plotUnits*r.X.at(bar.From), plotUnits*r.X.at(bar.To)
-		y := unit * (float64(bar.Row) + gap + (1-2*gap)*bar.Top)
-		h := unit * (1 - 2*gap) * (bar.Low - bar.Top)
+		y := unit * (float64(bar.Row) + rowGap + (1-2*rowGap)*bar.Top)
+		h := unit * (1 - 2*rowGap) * (bar.Low - bar.Top)
 		fmt.Fprintf(b, `<path class="k%d" d="M%.1f %.1fH%.1fv%.1fH%.1fz"><title>%s</title></path>`, bar.Kind%colours, x, y, max(to, x+.5), h, x, label(bar.Text))
 	}
-	b.WriteString("</svg></svg></figure>\n")
+	b.WriteString("</svg>")
+	p := rowsPicture(r.Title, len(r.Rows))
+	p.body = b.String()
+	return p
 }
 
 const shades = 5 // h0 to h4
@@ -96,20 +107,25 @@ func shade(v float64) int {
 	return shades - 1
 }
 
-func (s Shades) draw(b *strings.Builder) {
-	openRows(b, s.Title, s.X, s.Rows)
+func (s Shades) draw(b *strings.Builder) { s.picture().figure(b) }
+
+func (s Shades) picture() picture {
+	b := &strings.Builder{}
+	openRows(b, s.X, s.Rows)
 	for i, d := range s.paths() {
 		if d != "" {
 			fmt.Fprintf(b, `<path class="h%d" d="%s"/>`, i, d)
 		}
 	}
-	b.WriteString(`</svg></svg><div class="key">`)
+	b.WriteString("</svg>")
+	p := rowsPicture(s.Title, len(s.Rows))
+	p.body = b.String()
 	for i, text := range [shades]string{"up to 25 %", "50 %", "75 %", "100 %", s.Above} {
 		if text != "" {
-			fmt.Fprintf(b, `<span><svg aria-hidden="true"><rect class="h%d" width="26" height="12"/></svg>%s</span>`, i, label(text))
+			p.keys = append(p.keys, keyItem{"", fmt.Sprintf(`<rect class="h%d" width="26" height="12"/>`, i), text})
 		}
 	}
-	b.WriteString("</div></figure>\n")
+	return p
 }
 
 // paths draws all cells of a shade as one path, equal neighbours as one.

@@ -8,146 +8,198 @@ import (
 	"time"
 )
 
-// Sizes of the picture, in pixels.
+// Tracks is a picture of one GPU: a row for each track, or for tracks that were
+// never there at the same time. Each track has its colour; what it did is told
+// by the shape, so that it reads without colour.
+type Tracks struct {
+	Title  string
+	X      Axis // seconds from the timeline's start
+	Length time.Duration
+	Lane   Lane
+	Cells  int // into how many stretches a row is cut at most; 0: most
+}
+
 const (
-	svgWidth  = 960
-	svgLabel  = 190
-	svgShare  = 52
-	svgRow    = 22
-	svgBar    = 14
-	svgTop    = 34
-	svgLegend = 30
+	// mostCells is what could still be seen.
+	mostCells = 1000
+	// ownRows is up to how many tracks have a row each.
+	ownRows = 16
 )
 
-// svgStyle draws with colours that are told apart by people who do not see red
-// and green alike, in dark and in light and in print.
-const svgStyle = `<style>
-.gimbal{font:12px system-ui,sans-serif;--ink:#1a1a1a;--soft:#777;--line:#ddd;--a5:#0072b2;--a1:#e69f00;--a2:#bbb;--a3:#cc79a7;--a4:#d55e00}
-@media (prefers-color-scheme:dark){.gimbal{--ink:#eee;--soft:#999;--line:#444;--a5:#56b4e9;--a2:#666}}
-@media print{.gimbal{--ink:#000;--soft:#555;--line:#ccc;--a5:#0072b2;--a2:#bbb}}
-.gimbal text{fill:var(--ink)}.gimbal .soft{fill:var(--soft)}.gimbal .lane{font-weight:600}
-.gimbal line{stroke:var(--line)}.a1{fill:var(--a1)}.a2{fill:var(--a2)}.a3{fill:var(--a3)}.a4{fill:var(--a4)}.a5{fill:var(--a5)}
-</style>`
+func (r Tracks) draw(b *strings.Builder) { r.picture().figure(b) }
 
-// svgCells is into how many stretches of equal length a track is cut at most:
-// more could not be seen, and the size of the page stays bounded.
-const svgCells = 1000
-
-// WriteSVG draws a timeline as a picture of its own.
-func WriteSVG(w io.Writer, t Timeline) error {
-	var b strings.Builder
-	drawSVG(&b, t)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func drawSVG(b *strings.Builder, t Timeline) {
-	height := svgTop + svgLegend
-	for _, l := range t.Lanes {
-		height += svgRow * (1 + len(l.Tracks))
+func (r Tracks) picture() picture {
+	b := &strings.Builder{}
+	rows, names := r.Lane.rows(), []string{}
+	for _, row := range rows {
+		name := ""
+		if len(row) == 1 {
+			name = trackLabel(row[0])
+		}
+		names = append(names, name)
 	}
-	fmt.Fprintf(b, `<svg class="gimbal" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">`, svgWidth, height)
-	fmt.Fprintf(b, "<title>%s</title>%s\n", escapeXML(titleOf(t)), svgStyle)
-	y := svgAxis(b, t, height-svgLegend)
-	for _, l := range t.Lanes {
-		fmt.Fprintf(b, `<text class="lane" x="4" y="%d">%s</text>`+"\n", y+svgBar, escapeXML(Printable(l.Name)))
-		y += svgRow
-		for _, tr := range l.Tracks {
-			svgTrack(b, t, tr, y)
-			y += svgRow
+	openRows(b, r.X, names)
+	for i, row := range rows {
+		for _, t := range row {
+			r.track(b, t, float64(plotUnits)*float64(i)/float64(len(rows)), float64(plotUnits)/float64(len(rows)))
 		}
 	}
-	svgLegendRow(b, y+8)
-	b.WriteString("</svg>\n")
+	b.WriteString("</svg>")
+	r.shares(b, rows)
+	p := rowsPicture(r.Title, len(rows))
+	p.class, p.body = "chart rows shares", b.String()
+	return p
 }
 
-func titleOf(t Timeline) string {
-	if t.Title == "" {
-		return "Who computed when"
+// rows puts tracks that were never there at once into one row, where there are
+// too many for a row each.
+func (l Lane) rows() [][]Track {
+	var rows [][]Track
+	for _, t := range l.Tracks {
+		place := len(rows)
+		if len(l.Tracks) > ownRows {
+			place = freeRow(rows, t.begin())
+		}
+		if place == len(rows) {
+			rows = append(rows, nil)
+		}
+		rows[place] = append(rows[place], t)
 	}
-	return Printable(t.Title)
+	return rows
 }
 
-func escapeXML(s string) string { return html.EscapeString(s) }
-
-const svgPlot = svgWidth - svgLabel - svgShare
-
-func svgX(t Timeline, d time.Duration) float64 {
-	return svgLabel + svgPlot*share(d, t.Length)
-}
-
-// svgAxis writes the title and five times with their lines.
-func svgAxis(b *strings.Builder, t Timeline, bottom int) (y int) {
-	fmt.Fprintf(b, `<text class="lane" x="4" y="14">%s</text>`+"\n", escapeXML(fit(titleOf(t), 26, true)))
-	const parts = 4
-	for i := range parts + 1 {
-		d := t.Length * time.Duration(i) / parts
-		anchor := [parts + 1]string{"start", "middle", "middle", "middle", "end"}[i]
-		x := svgX(t, d)
-		fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="20" y2="%d"/><text class="soft" x="%.1f" y="14" text-anchor="%s">%s</text>`+"\n",
-			x, x, bottom, x, anchor, escapeXML(mark(t, d)))
+// freeRow is the first row in which all has ended by a time.
+func freeRow(rows [][]Track, at time.Duration) int {
+	for i, row := range rows {
+		if row[len(row)-1].end() <= at {
+			return i
+		}
 	}
-	return svgTop - svgBar/2
+	return len(rows)
 }
 
-func svgTrack(b *strings.Builder, t Timeline, tr Track, y int) {
-	label := trackLabel(tr)
-	fmt.Fprintf(b, `<g><title>%s</title><text x="16" y="%d">%s</text>`, escapeXML(label), y+svgBar-2, escapeXML(strings.TrimRight(fit(label, 25, true), " ")))
-	for a, d := range svgPaths(tr.bins(t.Length, svgCells), y) {
+func (t Track) end() time.Duration {
+	if n := len(t.Stretches); n > 0 {
+		return t.Stretches[n-1].To
+	}
+	return 0
+}
+
+// shares writes behind each row how much of the time its track computed.
+func (r Tracks) shares(b *strings.Builder, rows [][]Track) {
+	height := rowHeight(len(rows))
+	if len(r.Lane.Tracks) > len(rows) || height < nameLine {
+		return
+	}
+	for i, row := range rows {
+		fmt.Fprintf(b, `<text x="100%%" dx="8" y="%.1f">%.0f %%</text>`, float64(chartTop+i*height)+float64(height)/2+4, 100*share(row[0].Total(Computing), r.Length))
+	}
+}
+
+// shape is how an activity is drawn: the part of a row's height that it takes,
+// from above, and its style.
+type shape struct {
+	top, low float64
+	class    string
+}
+
+func (a Activity) shape() shape {
+	return [numActivities]shape{
+		Absent:    {},
+		Waiting:   {.1, .9, "idle"},
+		Paused:    {.82, 1, "thin"},
+		Swapped:   {0, .18, "thin"},
+		Suspended: {0, 1, "pale"},
+		Computing: {0, 1, "run"},
+	}[a]
+}
+
+// track draws a track into the row that begins at y.
+func (r Tracks) track(b *strings.Builder, t Track, y, height float64) {
+	n := min(r.Cells, mostCells)
+	if n <= 0 {
+		n = mostCells
+	}
+	fmt.Fprintf(b, `<g class="k%d"><title>%s</title>`, t.Kind%colours, label(trackLabel(t)))
+	for a, d := range trackPaths(t.bins(r.Length, n), y+rowGap*height, (1-2*rowGap)*height) {
 		if d != "" {
-			fmt.Fprintf(b, `<path class="a%d" d="%s"/>`, a, d)
+			fmt.Fprintf(b, `<path class="%s" d="%s"/>`, Activity(a).shape().class, d)
 		}
 	}
-	fmt.Fprintf(b, `<text class="soft" x="%d" y="%d" text-anchor="end">%.0f%%</text></g>`+"\n", svgWidth-4, y+svgBar-2, 100*share(tr.Total(Computing), t.Length))
+	b.WriteString("</g>")
 }
 
-// svgPaths draws the cells as one path for each activity. The height of a cell
-// is the share of its time in which it computed; what is beside computing fills
-// the whole height.
-func svgPaths(cells []cell, y int) [numActivities]string {
+// trackPaths draws cells as one path for each activity. How high one is in
+// which the track computed tells for how much of the time.
+func trackPaths(cells []cell, y, height float64) (out [numActivities]string) {
 	var paths [numActivities]strings.Builder
-	const width = float64(svgPlot) / svgCells
+	width := float64(plotUnits) / float64(len(cells))
 	for i := 0; i < len(cells); {
 		k := i
 		for k < len(cells) && cells[k] == cells[i] {
 			k++
 		}
 		if c := cells[i]; c.what != Absent {
-			h := float64(svgBar)
+			s := c.what.shape()
 			if c.what == Computing {
-				h = h * float64(c.level) / 8
+				s.top = 1 - float64(c.level)/8
 			}
-			w := width * float64(k-i)
-			fmt.Fprintf(&paths[c.what], "M%.1f %gh%.1fv%gh-%.1fz", svgLabel+width*float64(i), float64(y+svgBar)-h, w, h, w)
+			fmt.Fprintf(&paths[c.what], "M%.4g %.4gH%.4gv%.3gH%.4gz", width*float64(i), y+height*s.top, width*float64(k), height*(s.low-s.top), width*float64(i))
 		}
 		i = k
 	}
-	var out [numActivities]string
 	for a := range paths {
 		out[a] = paths[a].String()
 	}
 	return out
 }
 
-func svgLegendRow(b *strings.Builder, y int) {
-	x := svgLabel
+// shapesKey tells what the shapes mean.
+func shapesKey() Key {
+	var k Key
 	for _, a := range Activities() {
-		fmt.Fprintf(b, `<rect class="a%d" x="%d" y="%d" width="12" height="12"/><text x="%d" y="%d">%s</text>`, a, x, y, x+17, y+10, a)
-		x += 110
+		s := a.shape()
+		sign := fmt.Sprintf(`<path class="%s" d="M1 %.3gh24v%.3gh-24z"/>`, s.class, 12*s.top, 12*(s.low-s.top))
+		k.items = append(k.items, keyItem{"rest", sign, a.String()})
 	}
-	b.WriteString("\n")
+	return k
 }
 
-// WriteHTML draws a timeline as a page that needs nothing else. On a narrow
-// screen the picture can be moved sideways.
-func WriteHTML(w io.Writer, t Timeline) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>%s</title>
-<style>:root{color-scheme:light dark}body{margin:1rem auto;max-width:75rem;padding:0 1rem;font:16px system-ui,sans-serif}.plot{overflow-x:auto}.plot svg{min-width:640px;width:100%%;height:auto}</style></head><body>
-<h1>%s</h1><div class="plot">
-`, escapeXML(titleOf(t)), escapeXML(titleOf(t)))
-	drawSVG(&b, t)
-	b.WriteString("</div></body></html>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+// cellsInAll bounds what the rows of a page hold.
+const cellsInAll = 24_000
+
+// Drawings makes the pictures of a timeline, one for each GPU.
+func (t Timeline) Drawings() []Drawing {
+	tracks := 0
+	for _, l := range t.Lanes {
+		tracks += len(l.Tracks)
+	}
+	out := []Drawing{shapesKey()}
+	for _, l := range t.Lanes {
+		out = append(out, Tracks{Title: l.Name, X: t.Axis(), Length: t.Length, Lane: l, Cells: max(cellsInAll/max(tracks, 1), 120)})
+	}
+	return out
 }
+
+func titleOf(t Timeline) string {
+	if t.Title == "" {
+		return "Who computed when"
+	}
+	return t.Title
+}
+
+func escapeXML(s string) string { return html.EscapeString(s) }
+
+func (t Timeline) page() Page {
+	p := Page{Title: titleOf(t), Parts: []Part{{Title: "Who computed when", Text: "On the right: the share of the time in which it could compute.", Body: t.Drawings()}}}
+	if len(t.Lanes) == 0 {
+		p.Intro = "Nothing ran in this time."
+	}
+	return p
+}
+
+// WriteSVG draws a timeline as a picture of its own.
+func WriteSVG(w io.Writer, t Timeline) error { return WritePictures(w, t.page()) }
+
+// WriteHTML draws a timeline as a page that needs nothing else.
+func WriteHTML(w io.Writer, t Timeline) error { return WritePage(w, t.page()) }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -40,12 +41,15 @@ type Stretch struct {
 type Track struct {
 	Name      string // JobID
 	Detail    string // name, user
+	Tenant    model.TenantID
+	Kind      int // tracks of the same kind have the same colour
 	Stretches []Stretch
 }
 
 // Lane is one GPU.
 type Lane struct {
 	Name   string
+	UUID   string
 	Tracks []Track
 }
 
@@ -72,27 +76,104 @@ func activity(s model.State) Activity {
 	return Computing
 }
 
-// FromRecords draws what the journal tells, from start to end.
-func FromRecords(r *model.RecordsReply, start, end time.Time) Timeline {
-	t := Timeline{Start: start, Length: max(end.Sub(start), 0)}
-	if r.Node != "" {
-		t.Title = "node " + r.Node
+// Course is what is known of a node over some time.
+type Course struct {
+	Node       string
+	Start, End time.Time
+	GPUs       []model.GPU // in the driver's order, as far as they are known
+	Tenants    []model.View
+	Changes    []model.Change // in order of time
+	Loads      []model.Load   // in order of time
+}
+
+// Only leaves what concerns the GPUs of some tenants.
+func (c *Course) Only(tenants []model.View) {
+	on := map[string]bool{}
+	for i := range tenants {
+		for _, g := range tenants[i].GPUs {
+			on[g] = true
+		}
 	}
-	states := stateChanges(r.Entries)
-	byGPU := map[string][]Track{}
-	for i := range r.Tenants {
-		v := &r.Tenants[i]
-		s := clip(stretchesOf(v, states[v.ID], start, end), t.Length)
-		if len(s) == 0 {
+	c.GPUs = slices.DeleteFunc(c.GPUs, func(g model.GPU) bool { return !on[g.UUID] })
+	for i := range c.Tenants {
+		c.Tenants[i].GPUs = slices.DeleteFunc(slices.Clone(c.Tenants[i].GPUs), func(g string) bool { return !on[g] })
+	}
+}
+
+// FromCourse draws who computed when.
+func FromCourse(c *Course) Timeline {
+	t := Timeline{Start: c.Start, Length: max(c.End.Sub(c.Start), 0)}
+	if c.Node != "" {
+		t.Title = "node " + c.Node
+	}
+	states := stateChanges(c.Changes)
+	byGPU, paint := map[string][]Track{}, painter{}
+	for _, i := range byStart(c.Tenants) {
+		v := &c.Tenants[i]
+		s := clip(stretchesOf(v, states[v.ID], c.Start, c.End), t.Length)
+		if len(s) == 0 || v.Hidden {
 			continue
 		}
-		tr := Track{Name: v.Name(), Detail: v.Reg.JobName, Stretches: s}
+		tr := Track{Name: v.Name(), Detail: v.Reg.JobName, Tenant: v.ID, Stretches: s}
+		tr.Kind = paint.next(v.GPUs, tr)
 		for _, g := range v.GPUs {
 			byGPU[g] = append(byGPU[g], tr)
 		}
 	}
-	t.Lanes = lanes(byGPU, r.GPUs)
+	t.Lanes = lanes(byGPU, c.GPUs)
 	return t
+}
+
+func byStart(all []model.View) []int {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(i, k int) bool { return all[order[i]].Start.Before(all[order[k]].Start) })
+	return order
+}
+
+// painter gives tracks colours, so that those differ that are on a GPU at once
+// or one after the other.
+type painter struct {
+	last  int
+	there map[string][]Track // by GPU, those that had not ended when the last one came
+}
+
+// next is the colour of a track on some GPUs. They come in order of their start.
+func (p *painter) next(gpus []string, t Track) int {
+	if p.there == nil {
+		p.there, p.last = map[string][]Track{}, -1
+	}
+	taken := [colours]bool{}
+	for _, g := range gpus {
+		for _, o := range p.there[g] {
+			taken[o.Kind] = taken[o.Kind] || o.end() > t.begin()
+		}
+	}
+	kind := (p.last + 1) % colours
+	for i := range colours {
+		if k := (kind + i) % colours; !taken[k] {
+			kind = k
+			break
+		}
+	}
+	p.last, t.Kind = kind, kind
+	for _, g := range gpus {
+		p.there[g] = append(still(p.there[g], t.begin()), t)
+	}
+	return kind
+}
+
+// still keeps the tracks that go on after a time.
+func still(list []Track, at time.Duration) []Track {
+	out := list[:0]
+	for _, t := range list {
+		if t.end() > at {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // lanes orders the GPUs as the driver does; those that it no longer shows come
@@ -101,7 +182,7 @@ func lanes(byGPU map[string][]Track, gpus []model.GPU) []Lane {
 	var out []Lane
 	for _, g := range gpus {
 		if tracks := byGPU[g.UUID]; tracks != nil {
-			out = append(out, Lane{Name: gpuTitle(g), Tracks: tracks})
+			out = append(out, Lane{Name: gpuTitle(g), UUID: g.UUID, Tracks: tracks})
 			delete(byGPU, g.UUID)
 		}
 	}
@@ -111,7 +192,7 @@ func lanes(byGPU map[string][]Track, gpus []model.GPU) []Lane {
 	}
 	sort.Strings(rest)
 	for _, uuid := range rest {
-		out = append(out, Lane{Name: uuid, Tracks: byGPU[uuid]})
+		out = append(out, Lane{Name: uuid, UUID: uuid, Tracks: byGPU[uuid]})
 	}
 	for i := range out {
 		sortTracks(out[i].Tracks)
@@ -145,31 +226,20 @@ type change struct {
 	what Activity
 }
 
-func stateChanges(entries []model.Entry) map[model.TenantID][]change {
+func stateChanges(all []model.Change) map[model.TenantID][]change {
 	out := map[model.TenantID][]change{}
-	for _, e := range entries {
-		what, ok := entryActivity(e)
-		if !ok {
-			continue
+	for _, c := range all {
+		what := activity(c.State)
+		if c.Suspended && what != Absent {
+			what = Suspended
 		}
-		list := out[e.Tenant]
+		list := out[c.Tenant]
 		if n := len(list); n > 0 && list[n-1].what == what {
 			continue
 		}
-		out[e.Tenant] = append(list, change{e.Wall, what})
+		out[c.Tenant] = append(list, change{c.At, what})
 	}
 	return out
-}
-
-// entryActivity tells what a tenant does after an entry, if the entry tells.
-func entryActivity(e model.Entry) (Activity, bool) {
-	switch {
-	case e.State == nil:
-		return Absent, false
-	case e.Event == model.EvSuspended:
-		return Suspended, true
-	}
-	return activity(*e.State), true
 }
 
 // before guesses what a tenant did before the first change that is known.

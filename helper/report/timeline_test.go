@@ -14,30 +14,32 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
-func entry(sec int, id model.TenantID, s model.State) model.Entry {
-	return model.Entry{Wall: noon.Add(time.Duration(sec) * time.Second), Tenant: id, State: &s}
+func changed(sec int, id model.TenantID, s model.State) model.Change {
+	return model.Change{At: noon.Add(time.Duration(sec) * time.Second), Tenant: id, State: s}
 }
 
 // turns are two tenants that take turns of ten seconds on one GPU.
-func turns() *model.RecordsReply {
+func turns(start, end time.Time) *Course {
 	a, b := view(1, "alpha", model.Running, 0), view(2, "beta", model.Gone, 0)
 	a.Start, b.Start = noon, noon.Add(5*time.Second)
 	b.End = noon.Add(45 * time.Second)
-	return &model.RecordsReply{Node: "n0", At: noon.Add(time.Minute), Tenants: []model.View{a, b},
+	suspended := changed(50, a.ID, model.Running)
+	suspended.Suspended = true
+	return &Course{Node: "n0", Start: start, End: end, Tenants: []model.View{a, b},
 		GPUs: []model.GPU{{UUID: "GPU-aa", Index: 0, Name: "Model H"}},
-		Entries: []model.Entry{
-			entry(0, a.ID, model.Running), entry(5, b.ID, model.Held),
-			entry(20, a.ID, model.Pausing), entry(20, a.ID, model.Paused), entry(20, b.ID, model.Running),
-			entry(30, b.ID, model.Swapped), entry(30, a.ID, model.Running), {Wall: noon, Event: model.EvStarted},
-			entry(45, b.ID, model.Gone)}}
+		Changes: []model.Change{
+			changed(0, a.ID, model.Running), changed(5, b.ID, model.Held),
+			changed(20, a.ID, model.Pausing), changed(20, a.ID, model.Paused), changed(20, b.ID, model.Running),
+			changed(30, b.ID, model.Swapped), changed(30, a.ID, model.Running),
+			changed(45, b.ID, model.Gone), suspended, changed(55, a.ID, model.Running)}}
 }
 
-func TestFromRecords(t *testing.T) {
+func TestFromCourse(t *testing.T) {
 	s := time.Second
-	got := FromRecords(turns(), noon.Add(10*s), noon.Add(60*s))
-	want := Timeline{Title: "node n0", Start: noon.Add(10 * s), Length: 50 * s, Lanes: []Lane{{Name: "GPU 0 (Model H)", Tracks: []Track{
-		{Name: "1", Detail: "alpha", Stretches: []Stretch{{From: 0, To: 10 * s, What: Computing}, {From: 10 * s, To: 20 * s, What: Paused}, {From: 20 * s, To: 50 * s, What: Computing}}},
-		{Name: "2", Detail: "beta", Stretches: []Stretch{{From: 0, To: 10 * s, What: Waiting}, {From: 10 * s, To: 20 * s, What: Computing}, {From: 20 * s, To: 35 * s, What: Swapped}}},
+	got := FromCourse(turns(noon.Add(10*s), noon.Add(60*s)))
+	want := Timeline{Title: "node n0", Start: noon.Add(10 * s), Length: 50 * s, Lanes: []Lane{{Name: "GPU 0 (Model H)", UUID: "GPU-aa", Tracks: []Track{
+		{Name: "1", Detail: "alpha", Tenant: "1@1", Stretches: []Stretch{{From: 0, To: 10 * s, What: Computing}, {From: 10 * s, To: 20 * s, What: Paused}, {From: 20 * s, To: 40 * s, What: Computing}, {From: 40 * s, To: 45 * s, What: Suspended}, {From: 45 * s, To: 50 * s, What: Computing}}},
+		{Name: "2", Detail: "beta", Tenant: "2@1", Kind: 1, Stretches: []Stretch{{From: 0, To: 10 * s, What: Waiting}, {From: 10 * s, To: 20 * s, What: Computing}, {From: 20 * s, To: 35 * s, What: Swapped}}},
 	}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -45,7 +47,7 @@ func TestFromRecords(t *testing.T) {
 }
 
 func TestTextTimelines(t *testing.T) {
-	line := FromRecords(turns(), noon, noon.Add(time.Minute))
+	line := FromCourse(turns(noon, noon.Add(time.Minute)))
 	tests := []struct {
 		file string
 		term Terminal
@@ -155,7 +157,7 @@ func TestSVGIsBounded(t *testing.T) {
 	if err := WriteHTML(&b, Timeline{Length: 24 * time.Hour, Lanes: []Lane{lane, lane, lane, lane, lane, lane, lane, lane}}); err != nil {
 		t.Fatal(err)
 	}
-	if b.Len() > 6<<20 {
+	if b.Len() > 2<<20 {
 		t.Errorf("the page has %d bytes", b.Len())
 	}
 }
@@ -173,7 +175,7 @@ func TestFromDevice(t *testing.T) {
 	}
 	s := time.Second
 	want := Timeline{Length: 3 * s, Lanes: []Lane{
-		{Name: "GPU 0", Tracks: []Track{{Name: "100.0", Stretches: []Stretch{{0, s, Computing, 1}}}, {Name: "101.0", Stretches: []Stretch{{s, 3 * s, Computing, 0.5}}}}},
+		{Name: "GPU 0", Tracks: []Track{{Name: "100.0", Stretches: []Stretch{{0, s, Computing, 1}}}, {Name: "101.0", Kind: 1, Stretches: []Stretch{{s, 3 * s, Computing, 0.5}}}}},
 		{Name: "GPU 1", Tracks: []Track{{Name: "102.0", Stretches: []Stretch{{s / 2, s / 2, Computing, 0}}}}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

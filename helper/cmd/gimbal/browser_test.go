@@ -53,7 +53,14 @@ for (const svg of document.querySelectorAll('svg.chart')) {
     seen.push(r)
   }
 }
-parent.postMessage({name: window.name, texts, faults}, '*')
+const light = c => { const [r, g, b] = c.match(/[\d.]+/g).map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b }
+const body = getComputedStyle(document.body), paper = light(body.backgroundColor)
+for (const e of document.querySelectorAll('body,p,li,td,svg text')) {
+  const s = getComputedStyle(e), ink = light(e.closest('svg') ? s.fill : s.color)
+  if ((Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05) < 4.5) { fault('too little contrast', e); break }
+}
+const scheme = matchMedia('(prefers-color-scheme: dark)').matches && paper < .2 ? 'dark' : 'light'
+parent.postMessage({name: window.name, texts: texts + ' ' + scheme, faults}, '*')
 </script>`
 
 // frames shows pages in frames: a window of its own would not be as narrow as
@@ -63,9 +70,10 @@ const frames = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data
 const p = document.createElement('p'); p.className = 'found'; p.textContent = m.data.name + ' ' + f; document.body.append(p) } }</script>
 %s</body>`
 
-// look opens pages by name, each at the widths in pixels, and returns what was
-// found in each, "texts N" among it: how many texts were looked at.
-func look(t *testing.T, browser string, pages map[string]string, widths ...int) map[string][]string {
+// look opens pages by name in the dark or in the light, each at the widths in
+// pixels, and returns what was found in each, "texts N light" among it: how many
+// texts were looked at.
+func look(t *testing.T, browser string, dark bool, pages map[string]string, widths ...int) map[string][]string {
 	t.Helper()
 	dir, list := t.TempDir(), ""
 	write := func(name, text string) {
@@ -80,7 +88,7 @@ func look(t *testing.T, browser string, pages map[string]string, widths ...int) 
 		}
 	}
 	write("frames.html", fmt.Sprintf(frames, list))
-	dom, log := dumpDOM(t, browser, dir, "frames.html")
+	dom, log := dumpDOM(t, browser, dark, dir, "frames.html")
 	found := make(map[string][]string)
 	for _, m := range regexp.MustCompile(`<p class="found">(\S+) ([^<]*)</p>`).FindAllStringSubmatch(dom, -1) {
 		found[m[1]] = append(found[m[1]], html.UnescapeString(m[2]))
@@ -99,11 +107,12 @@ func look(t *testing.T, browser string, pages map[string]string, widths ...int) 
 }
 
 // dumpDOM opens a file in a browser without a window.
-func dumpDOM(t *testing.T, browser, dir, file string) (dom, log string) {
+func dumpDOM(t *testing.T, browser string, dark bool, dir, file string) (dom, log string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+	scheme := map[bool]string{true: "0", false: "1"}[dark]
+	cmd := exec.CommandContext(ctx, browser, "--headless", "--blink-settings=preferredColorScheme="+scheme, "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
 		"--user-data-dir="+filepath.Join(dir, "profile"), "--window-size=1400,2200", "--virtual-time-budget=5000",
 		"--dump-dom", "file://"+filepath.Join(dir, file))
@@ -116,30 +125,35 @@ func dumpDOM(t *testing.T, browser, dir, file string) (dom, log string) {
 }
 
 // broken is a page with a fault of each kind.
-const broken = `<!doctype html><body><p style="width:40px;white-space:nowrap">much too long for its box</p>
+const broken = `<!doctype html><body style="background:#888;color:#999"><p style="width:40px;white-space:nowrap">much too long for its box</p>
 <svg class="chart" width="100" height="20"><text x="90" y="12">outside</text><text x="92" y="14">meets</text></svg>
 <div style="width:9000px">wide</div><script>console.error("broken")</script></body>`
 
-// TestPageInBrowser opens pages of a small and of a large cluster at the width
-// of a phone and of a desk, and one that is broken, whose faults must be found.
+// TestPageInBrowser opens pages of a small and of a large cluster and reports at
+// the width of a phone and of a desk, in the light and in the dark, and one that
+// is broken, whose faults must be found.
 func TestPageInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: a browser takes its time")
 	}
 	browser := chromium(t)
 	const policies = "exclusive,gandiva,muri-l,throughput"
-	found := look(t, browser, map[string]string{
-		"small": simulatedPage(t, "2", policies), "large": simulatedPage(t, "40", policies), "broken": broken,
-	}, 390, 1280)
-	for _, name := range []string{"small@390", "small@1280", "large@390", "large@1280"} {
-		if len(found[name]) != 1 || len(found[name][0]) < len("texts 100") {
-			t.Errorf("page %s: %s", name, strings.Join(found[name], "\n"))
+	pages := map[string]string{"small": simulatedPage(t, "2", policies), "large": simulatedPage(t, "40", policies),
+		"report": reportPage(t), "timeline": timelinePage(t), "broken": broken}
+	for scheme, dark := range map[string]bool{"light": false, "dark": true} {
+		found := look(t, browser, dark, pages, 390, 1280)
+		for name := range pages {
+			for _, at := range []string{name + "@390", name + "@1280"} {
+				if ok := len(found[at]) == 1 && len(found[at][0]) >= len("texts 10 ") && strings.HasSuffix(found[at][0], scheme); !ok && name != "broken" {
+					t.Errorf("%s, page %s: %s", scheme, at, strings.Join(found[at], "\n"))
+				}
+			}
 		}
-	}
-	all := strings.Join(found["broken@390"], "\n")
-	for _, want := range []string{"outside its box: much", "outside its picture: outside", "meets another text: meets", "the page is 9", `console: `} {
-		if !strings.Contains(all, want) {
-			t.Errorf("%q is not found in the broken page: %s", want, all)
+		all := strings.Join(found["broken@390"], "\n")
+		for _, want := range []string{"outside its box: much", "outside its picture: outside", "meets another text: meets", "the page is 9", `console: `, "too little contrast: "} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%s: %q is not found in the broken page: %s", scheme, want, all)
+			}
 		}
 	}
 }

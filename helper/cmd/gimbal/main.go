@@ -44,6 +44,7 @@ func commands() []command {
 		{"status", "list packed jobs, live and ended, as sacct does", runStatus},
 		{"explain", "tell what happened to a job and why", runExplain},
 		{"timeline", "draw who computed when", runTimeline},
+		{"report", "tell what the GPUs did, and what packing gained, on a page", runReport},
 		{"pause", "pause a job until it is released", runOrder(model.PrimPause)},
 		{"resume", "let a job run before all others until it is released", runOrder(model.PrimResume)},
 		{"evict", "end a job kindly and requeue it", runOrder(model.PrimEvict)},

@@ -92,7 +92,29 @@ func writeJournal(dir string) error {
 			return err
 		}
 	}
+	for minute := 2; minute < 25; minute++ {
+		if _, err := j.Load(taken(minute)); err != nil {
+			return err
+		}
+	}
 	return j.Close()
+}
+
+// taken is what 101, as long as it lives, and 102 took in a minute.
+func taken(minute int) model.Load {
+	wall, _ := at(60 * minute)
+	level := func(mean, most float64) model.Reading[model.Level] {
+		return model.Known(model.Level{Mean: mean, Max: most})
+	}
+	const gib = float64(model.GiB)
+	gpu := model.GPULoad{UUID: "GPU-aa", Name: "Model H", Total: model.Known(16 * model.GiB), Used: level(7*gib, 8*gib), Util: level(.7, 1),
+		Tenants: []model.TenantLoad{{Tenant: "102@1", Memory: level(6*gib, 7*gib), SM: level(.6, .7)}}}
+	if minute < 10 {
+		gpu.Used = level(12*gib, 12*gib)
+		gpu.Tenants[0].SM = level(.4, .5)
+		gpu.Tenants = append(gpu.Tenants, model.TenantLoad{Tenant: "101@1", Memory: level(5*gib, 6*gib), SM: level(.5, .6)})
+	}
+	return model.Load{From: wall, Length: time.Minute, GPUs: []model.GPULoad{gpu}}
 }
 
 // serve answers for the scripts' node on the socket until the test ends. Where
@@ -163,6 +185,12 @@ func (d fakeDaemon) handle(_ context.Context, _ wire.Peer, req wire.Request) (an
 		r, err := journal.Entries(d.dir, q, live, d.allow)
 		r.Node, r.At, r.GPUs = "n0", noon, gpus()
 		return r, err
+	case model.OpCourse:
+		var q model.CourseQuery
+		if err := req.Decode(&q); err != nil {
+			return nil, err
+		}
+		return journal.Tell(d.dir, q, live, d.allow)
 	case wire.OpDaemon:
 		return model.DaemonReply{Version: "1.2.3", PID: 4711, Node: "n0", Started: noon.Add(-26 * time.Hour), Config: "/etc/gimbal/gimbald.toml",
 			Loaded: noon, NotApplied: []string{"node.state_dir"}, ReloadError: "gimbald.toml:3: no key is called \"x\"",

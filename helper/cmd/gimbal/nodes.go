@@ -234,7 +234,7 @@ func (s *statusFlags) writeSnapshot(w world) int {
 	if err != nil && note == "" {
 		return failure(w, "status", err)
 	}
-	s.say(w, note, err)
+	sayWhere(w, "status", note, err)
 	// Only the GPUs of what is shown: the rest is the node's own matter.
 	snap.Strays, snap.Foreign, snap.Policies = nil, nil, nil
 	snap.GPUs = slices.DeleteFunc(snap.GPUs, func(g model.GPU) bool {
@@ -243,5 +243,5 @@ func (s *statusFlags) writeSnapshot(w world) int {
 	if werr := json.NewEncoder(w.stdout).Encode(snap); werr != nil {
 		return failure(w, "status", werr)
 	}
-	return s.exit(err)
+	return exitFor(err)
 }

@@ -80,7 +80,7 @@ func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
 	f.BoolVar(&s.json, "json", false, "print JSON")
 	f.StringVar(&s.csv, "csv", "", "also write every job's times to `FILE`")
 	f.StringVar(&s.html, "html", "", "also draw the results as an offline page to `FILE`")
-	f.StringVar(&s.journal, "journal", "", "also write what each node did to `FOLDER`, for gimbal explain and timeline; of the policies of the node")
+	f.StringVar(&s.journal, "journal", "", "also write what each node did to `FOLDER`, for gimbal explain, timeline and report; of the policies of the node")
 	return f
 }
 

@@ -126,6 +126,9 @@ type nodeJournal struct {
 	now time.Time // of the newest record
 }
 
+// simulatedBoot stands in a simulator's journal for the boot of the machine.
+const simulatedBoot = "simulated"
+
 // years is longer than any trace: a journal of the simulator is cut by size
 // alone.
 const years = 200 * 365 * 24 * time.Hour
@@ -149,7 +152,7 @@ func (n *nodeJournal) Load(l model.Load) (time.Duration, error) {
 func (n *nodeJournal) open(now time.Time) (err error) {
 	n.now = now
 	if n.to == nil {
-		o := journal.Options{Boot: "simulated", SegmentAge: years, KeepFor: years, Now: func() time.Time { return n.now }}
+		o := journal.Options{Boot: simulatedBoot, SegmentAge: years, KeepFor: years, Now: func() time.Time { return n.now }}
 		n.to, err = journal.Open(n.dir, o)
 	}
 	return err

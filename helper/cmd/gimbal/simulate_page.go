@@ -48,28 +48,14 @@ func (s *simulation) writePage(results []study.Result, notes []string) error {
 func newPage(s *simulation, results []study.Result, notes []string) *page {
 	p := &page{s: s, results: results, notes: notes, window: study.WindowOf(results, pageStretches)}
 	length := p.window.To - p.window.From
-	unit, name := unitOf(length / 3)
+	unit, name := report.UnitOf(length / 3)
 	p.time = report.Even(length, unit, func(v float64) string { return digits(v/unit) + " " + name })
 	return p
 }
 
-// unitOf is the largest unit of time, in seconds, that is not above a time.
-func unitOf(seconds float64) (unit float64, name string) {
-	unit, name = 1, "s"
-	for _, u := range [...]struct {
-		seconds float64
-		name    string
-	}{{60, "min"}, {3600, "h"}, {86400, "d"}} {
-		if seconds >= u.seconds {
-			unit, name = u.seconds, u.name
-		}
-	}
-	return unit, name
-}
-
 // briefly is a time in one unit.
 func briefly(seconds float64) string {
-	unit, name := unitOf(seconds)
+	unit, name := report.UnitOf(seconds)
 	return digits(seconds/unit) + " " + name
 }
 

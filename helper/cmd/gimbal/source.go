@@ -16,6 +16,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
 )
 
@@ -183,6 +184,9 @@ func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapsh
 		snap.Node = l.Tenant.Reg.Node
 	}
 	snap.Tenants = sorted(snap.Tenants)
+	if r.Boot == simulatedBoot {
+		return snap, fmt.Sprintf("read from %s, which gimbal simulate wrote", s.state), nil
+	}
 	note = fmt.Sprintf("read from %s, last written at %s, %s ago", s.state,
 		r.Last.In(now.Location()).Format("2006-01-02T15:04:05"), ago(now.Sub(r.Last)))
 	if !r.SameBoot {
@@ -246,4 +250,93 @@ func (s *source) records(q model.RecordsQuery) (model.RecordsReply, error) {
 		}
 		q.Since = page.Entries[len(page.Entries)-1].Seq
 	}
+}
+
+// course gets what the tenants that the query selects did, from the daemon or,
+// where it does not answer, from disk: then there is a note to be said with it,
+// and the course ends where the disk does. least is the shortest stretch of
+// load that is of use. The error is as that of snapshot.
+func (s *source) course(q model.StatusQuery, least time.Duration, now time.Time) (c report.Course, note string, err error) {
+	query := model.CourseQuery{StatusQuery: q, Least: least}
+	if !s.offline {
+		c, err = s.courseFromDaemon(query)
+		if !errors.Is(err, wire.ErrUnreachable) {
+			return c, "", err
+		}
+	}
+	old, note, derr := s.courseFromDisk(query, now)
+	switch {
+	case derr == nil:
+		return old, note, err
+	case s.offline:
+		return old, "", derr
+	}
+	return c, "", err
+}
+
+func (s *source) courseFromDaemon(q model.CourseQuery) (report.Course, error) {
+	snap, err := s.fromDaemon(q.StatusQuery)
+	if err != nil {
+		return report.Course{}, err
+	}
+	c := report.Course{Node: snap.Node, Start: q.Start, End: q.End, GPUs: snap.GPUs, Tenants: snap.Tenants}
+	client, err := s.dial()
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = client.Close() }()
+	for {
+		var page model.CourseReply
+		if err := client.Call(context.Background(), model.OpCourse, q, &page); err != nil {
+			return c, err
+		}
+		c.Changes = append(c.Changes, journal.UnpackChanges(page.Changes)...)
+		c.Loads = append(c.Loads, journal.UnpackLoads(page.Loads)...)
+		if !page.Next.After(q.From) {
+			return c, nil
+		}
+		q.From = page.Next
+	}
+}
+
+func (s *source) courseFromDisk(q model.CourseQuery, now time.Time) (c report.Course, note string, err error) {
+	snap, note, err := s.fromDisk(model.StatusQuery{Jobs: q.Jobs, Start: q.Start, End: q.End}, now)
+	if err != nil {
+		return c, "", err
+	}
+	live, err := journal.LiveViews(s.state)
+	if err != nil {
+		return c, "", diskError(err)
+	}
+	ended, err := journal.Ended(s.state, q.StatusQuery)
+	if err != nil {
+		return c, "", diskError(err)
+	}
+	for i := range live {
+		if q.Match(&live[i]) {
+			ended = append(ended, live[i])
+			c.Node = live[i].Reg.Node
+		}
+	}
+	if q.End.After(snap.At) {
+		q.End = snap.At
+	}
+	c.Start, c.End, c.Tenants = q.Start, q.End, sorted(ended)
+	for i := range c.Tenants {
+		c.Node = cmp.Or(c.Node, c.Tenants[i].Reg.Node)
+	}
+	for {
+		page, err := journal.Tell(s.state, q, live, nil)
+		if err != nil {
+			return c, "", diskError(err)
+		}
+		c.Changes = append(c.Changes, journal.UnpackChanges(page.Changes)...)
+		c.Loads = append(c.Loads, journal.UnpackLoads(page.Loads)...)
+		if !page.Next.After(q.From) {
+			break
+		}
+		q.From = page.Next
+	}
+	c.GPUs = report.GPUsOf(c.Loads)
+	return c, note, nil
 }

@@ -139,27 +139,29 @@ func (s *statusFlags) list(w world) int {
 	if own && note == "" {
 		snap.Tenants = append(snap.Tenants, s.neighbours(w.now())...)
 	}
-	s.say(w, note, err)
+	sayWhere(w, "status", note, err)
 	if s.truncate {
 		truncate(&snap, q)
 	}
 	if werr := s.write(w, &snap, q, cols, layout, note != ""); werr != nil {
 		return failure(w, "status", werr)
 	}
-	return s.exit(err)
+	return exitFor(err)
 }
 
-// say tells where the answer comes from where it is not the daemon.
-func (s *statusFlags) say(w world, note string, err error) {
+// sayWhere tells where an answer comes from where it is not the daemon.
+func sayWhere(w world, name, note string, err error) {
 	switch {
 	case err != nil:
-		fmt.Fprintf(w.stderr, "gimbal status: %v\ngimbal status: %s\n", err, note)
+		fmt.Fprintf(w.stderr, "gimbal %s: %v\ngimbal %s: %s\n", name, err, name, note)
 	case note != "":
-		fmt.Fprintf(w.stderr, "gimbal status: %s\n", note)
+		fmt.Fprintf(w.stderr, "gimbal %s: %s\n", name, note)
 	}
 }
 
-func (s *statusFlags) exit(err error) int {
+// exitFor is the exit code of a command that answered, from disk where the
+// daemon could not be reached.
+func exitFor(err error) int {
 	if err != nil {
 		return exitUnreachable
 	}

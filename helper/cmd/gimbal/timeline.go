@@ -61,21 +61,25 @@ func runTimeline(args []string, w world) int {
 	if err == nil {
 		err = t.check(f.Args())
 	}
-	var q model.RecordsQuery
+	var q model.StatusQuery
 	if err == nil {
 		q, err = t.query(f.Args(), w)
 	}
 	if err != nil {
 		return wrongUsage(w, "timeline", err)
 	}
-	line, err := t.build(q, w)
-	if err != nil {
+	line, note, err := t.build(q, w)
+	if err != nil && note == "" {
 		return failure(w, "timeline", err)
 	}
+	sayWhere(w, "timeline", note, err)
 	if t.title != "" {
 		line.Title = t.title
 	}
-	return done(w, "timeline", t.draw(w.stdout, line, w))
+	if derr := t.draw(w.stdout, line, w); derr != nil {
+		return failure(w, "timeline", derr)
+	}
+	return exitFor(err)
 }
 
 func (t *timelineFlags) check(args []string) error {
@@ -92,7 +96,7 @@ func (t *timelineFlags) check(args []string) error {
 	return nil
 }
 
-func (t *timelineFlags) query(args []string, w world) (q model.RecordsQuery, err error) {
+func (t *timelineFlags) query(args []string, w world) (q model.StatusQuery, err error) {
 	now := w.now()
 	q.End = now
 	if len(args) > 0 {
@@ -118,36 +122,36 @@ func (t *timelineFlags) query(args []string, w world) (q model.RecordsQuery, err
 	return q, nil
 }
 
-func (t *timelineFlags) build(q model.RecordsQuery, w world) (report.Timeline, error) {
+// build gets what is to be drawn. An error with a note comes with what is on
+// disk.
+func (t *timelineFlags) build(q model.StatusQuery, w world) (line report.Timeline, note string, err error) {
 	if t.record != "" {
-		f, err := os.Open(t.record)
-		if err != nil {
-			return report.Timeline{}, err
-		}
-		defer func() { _ = f.Close() }()
-		line, err := report.FromDevice(f)
-		if err != nil {
-			return line, fmt.Errorf("%s: %w", t.record, err)
-		}
-		return line, nil
+		line, err = t.recorded()
+		return line, "", err
 	}
-	start, end := q.Start, q.End
-	if !start.IsZero() {
-		q.Start = start.Add(-lookBack)
+	c, note, err := t.course(q, 0, w.now())
+	if err != nil && note == "" {
+		return line, "", err
 	}
-	r, err := t.records(q)
+	if c.Start.IsZero() {
+		c.Start, c.End = lifeOf(c.Tenants, c.End)
+	}
+	c.Start = c.Start.In(w.now().Location())
+	return report.FromCourse(&c), note, err
+}
+
+func (t *timelineFlags) recorded() (report.Timeline, error) {
+	f, err := os.Open(t.record)
 	if err != nil {
 		return report.Timeline{}, err
 	}
-	if start.IsZero() {
-		start, end = lifeOf(r.Tenants, end)
+	defer func() { _ = f.Close() }()
+	line, err := report.FromDevice(f)
+	if err != nil {
+		return line, fmt.Errorf("%s: %w", t.record, err)
 	}
-	return report.FromRecords(&r, start.In(w.now().Location()), end), nil
+	return line, nil
 }
-
-// lookBack is how long before the drawing's start records are read, so that
-// most jobs' activity at the start is known and not guessed.
-const lookBack = 10 * time.Minute
 
 // lifeOf is the time from the first start to the last end.
 func lifeOf(all []model.View, now time.Time) (start, end time.Time) {
@@ -181,11 +185,16 @@ func (t *timelineFlags) draw(out io.Writer, line report.Timeline, w world) error
 	return report.WriteText(out, line, t.terminal(out, w))
 }
 
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
 // terminal finds out what the output can show. What is no terminal gets 80
 // columns without colours, so that a file always looks the same.
 func (t *timelineFlags) terminal(out io.Writer, w world) report.Terminal {
 	term := report.Terminal{Width: 80, Color: t.color == "always", ASCII: t.ascii}
-	if f, ok := out.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+	if f, ok := out.(*os.File); ok && isTerminal(out) {
 		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
 			term.Width = int(size.Col)
 		}

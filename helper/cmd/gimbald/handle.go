@@ -36,6 +36,8 @@ func (d *daemon) handle(ctx context.Context, peer wire.Peer, req wire.Request) (
 		return d.takeRun(ctx, peer, req)
 	case model.OpRunSeen, model.OpRunExit:
 		return d.hearRun(peer, req)
+	case model.OpCourse:
+		return d.course(ctx, peer, req)
 	case wire.OpDaemon:
 		return d.describe(ctx)
 	case wire.OpControl:
@@ -206,7 +208,20 @@ func (d *daemon) policyOf(gpu string) string {
 	return d.policies.For(gpu).Name
 }
 
-// records answers what explain and timeline ask.
+// course answers what timeline and report ask.
+func (d *daemon) course(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
+	var q model.CourseQuery
+	if err := req.Decode(&q); err != nil {
+		return nil, err
+	}
+	snap, err := d.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return journal.Tell(d.settings().Node.StateDir, q, snap.Tenants, d.sight(ctx, peer).allowed)
+}
+
+// records answers what explain asks.
 func (d *daemon) records(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
 	var q model.RecordsQuery
 	if err := req.Decode(&q); err != nil {

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
+)
+
+const reportUsage = `Usage: gimbal report [OPTION]... [-j JOB]
+
+Tell what the GPUs of this node did in the last 24 hours, or in the life of a
+JOB: who computed when, whose the memory was, how busy they were, each job's
+share of the time, and what packing gained.
+
+Without --html, --svg or --text it is text where the output is a terminal, else
+a page.
+
+`
+
+type reportFlags struct {
+	source
+	jobs, start, end string
+	html, svg        string
+	text, ascii      bool
+	width            int
+	help             bool
+}
+
+func (r *reportFlags) set() *pflag.FlagSet {
+	f := pflag.NewFlagSet("report", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.StringVarP(&r.jobs, "jobs", "j", "", "the life of these `jobs`, and of all that shared a GPU with them then")
+	f.StringVarP(&r.start, "starttime", "S", "", "from this `time` on, in sacct's forms")
+	f.StringVarP(&r.end, "endtime", "E", "", "up to this `time`")
+	f.StringVar(&r.html, "html", "", "write an offline page to `FILE`; - for standard output")
+	f.StringVar(&r.svg, "svg", "", "write the pictures alone to `FILE`; - for standard output")
+	f.BoolVar(&r.text, "text", false, "as text")
+	f.IntVar(&r.width, "width", 0, "`columns` of the text; 0: those of the terminal")
+	f.BoolVar(&r.ascii, "ascii", false, "plain ASCII signs in the text")
+	r.flags(f)
+	f.BoolVarP(&r.help, "help", "h", false, "this text")
+	return f
+}
+
+func runReport(args []string, w world) int {
+	var r reportFlags
+	f := r.set()
+	err := f.Parse(args)
+	if r.help {
+		fmt.Fprint(w.stdout, reportUsage, flagHelp(f))
+		return exitOK
+	}
+	var q model.StatusQuery
+	if err == nil {
+		q, err = r.query(f.Args(), w.now())
+	}
+	if err != nil {
+		return wrongUsage(w, "report", err)
+	}
+	rep, note, err := r.build(q, w.now())
+	if err != nil && note == "" {
+		return failure(w, "report", err)
+	}
+	sayWhere(w, "report", note, err)
+	if werr := r.write(rep, w); werr != nil {
+		return failure(w, "report", werr)
+	}
+	return exitFor(err)
+}
+
+// reportSpan is how far back a report looks where nothing is said.
+const reportSpan = 24 * time.Hour
+
+// query reads the command line. A time that is not said is zero.
+func (r *reportFlags) query(args []string, now time.Time) (q model.StatusQuery, err error) {
+	if len(args) > 0 {
+		return q, fmt.Errorf("%q is no option; a job is given with -j", args[0])
+	}
+	if r.width < 0 {
+		return q, fmt.Errorf("a width of %d columns", r.width)
+	}
+	if r.jobs != "" {
+		if q.Jobs, err = parseJobs(r.jobs); err != nil {
+			return q, err
+		}
+	}
+	if r.start != "" {
+		if q.Start, err = parseWhen(r.start, now); err != nil {
+			return q, err
+		}
+	}
+	if r.end != "" {
+		if q.End, err = parseWhen(r.end, now); err != nil {
+			return q, err
+		}
+	}
+	if !q.End.IsZero() && q.End.Before(q.Start) {
+		return q, errors.New("the end is before the start")
+	}
+	return q, nil
+}
+
+// build gets what there is to tell. An error with a note comes with what is on
+// disk.
+func (r *reportFlags) build(q model.StatusQuery, now time.Time) (*report.Report, string, error) {
+	jobs, q, err := r.life(q, now)
+	if err != nil {
+		return nil, "", err
+	}
+	c, note, err := r.course(q, q.End.Sub(q.Start)/reportStretches, now)
+	if err != nil && note == "" {
+		return nil, "", err
+	}
+	c.Start = c.Start.In(now.Location())
+	if len(jobs) > 0 {
+		c.Only(jobs)
+	}
+	rep := report.NewReport(&c)
+	if len(jobs) > 0 {
+		rep.Title = "Job " + r.jobs + " and who shared its GPUs"
+		if c.Node != "" {
+			rep.Title += " on node " + c.Node
+		}
+	}
+	if note != "" {
+		rep.Notes = append(rep.Notes, "This was "+note+".")
+	}
+	return rep, note, err
+}
+
+// reportStretches is into how many stretches a report cuts its time.
+const reportStretches = 288
+
+// life fills in the time: that of the jobs, which it returns, or the last day
+// that is known of.
+func (r *reportFlags) life(q model.StatusQuery, now time.Time) ([]model.View, model.StatusQuery, error) {
+	if len(q.Jobs) == 0 {
+		end := r.known(now)
+		if q.End.IsZero() {
+			q.End = end
+		}
+		if q.Start.IsZero() {
+			q.Start = q.End.Add(-reportSpan)
+		}
+		return nil, q, nil
+	}
+	c, note, err := r.course(model.StatusQuery{Jobs: q.Jobs, End: now}, 0, now)
+	if err != nil && note == "" {
+		return nil, q, err
+	}
+	if len(c.Tenants) == 0 {
+		return nil, q, fmt.Errorf("no packed job %s is known on this node", r.jobs)
+	}
+	start, end := lifeOf(c.Tenants, c.End)
+	if q.Start.IsZero() {
+		q.Start = start
+	}
+	if q.End.IsZero() {
+		q.End = end
+	}
+	q.Jobs = nil
+	return c.Tenants, q, nil
+}
+
+// known is up to when something is known: now, or when the disk was written
+// last where it is asked for.
+func (r *reportFlags) known(now time.Time) time.Time {
+	if !r.offline {
+		return now
+	}
+	if snap, _, err := r.fromDisk(model.StatusQuery{Start: now}, now); err == nil {
+		return snap.At
+	}
+	return now
+}
+
+func (r *reportFlags) write(rep *report.Report, w world) error {
+	page := func(out io.Writer) error { return report.WritePage(out, rep.Page()) }
+	said := false
+	for _, to := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{{r.html, page}, {r.svg, func(out io.Writer) error { return report.WritePictures(out, rep.Page()) }}} {
+		if to.path == "" {
+			continue
+		}
+		said = true
+		if err := writeTo(to.path, w.stdout, to.write); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.text || !said && isTerminal(w.stdout):
+		t := timelineFlags{width: r.width, ascii: r.ascii, color: "auto"}
+		return rep.WriteText(w.stdout, t.terminal(w.stdout, w))
+	case !said:
+		return page(w.stdout)
+	}
+	return nil
+}
+
+// writeTo writes a file, or to standard output where the path is "-".
+func writeTo(path string, stdout io.Writer, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(stdout)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	var b strings.Builder
+	err = write(&b)
+	if err == nil {
+		_, err = f.WriteString(b.String())
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the report to %s: %w", path, err)
+	}
+	return nil
+}
