@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -82,20 +83,26 @@ func (j *Journal) isPast(id model.TenantID) bool {
 // caller's. The line is valid until visit returns. It needs no lock: it may
 // run beside the writer.
 func History(dir string, q model.StatusQuery, visit func(v *model.View, line []byte) bool) error {
+	return eachPast(dir, q.Start, func(b []byte) bool {
+		v, err := Unpack(string(b))
+		return err != nil || !q.Match(&v) || visit(&v, b)
+	})
+}
+
+// eachPast calls visit for every line of the ended tenants, but for the files
+// whose tenants all ended before a time.
+func eachPast(dir string, from time.Time, visit func(line []byte) bool) error {
 	paths, err := endedSeries(dir).list()
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		if endedBefore(path, q.Start) {
+		if endedBefore(path, from) {
 			continue
 		}
 		more := true
 		err := eachLine(path, func(b []byte) bool {
-			v, err := Unpack(string(b))
-			if err == nil && q.Match(&v) {
-				more = visit(&v, b)
-			}
+			more = visit(b)
 			return more
 		})
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // pruned meanwhile
@@ -132,10 +139,7 @@ func Ended(dir string, q model.StatusQuery) ([]model.View, error) {
 func Page(dir string, q model.StatusQuery, maxBytes int, allow func(*model.View) bool) (text string, n int, more bool, err error) {
 	var buf []byte
 	seen := 0
-	err = History(dir, q, func(v *model.View, line []byte) bool {
-		if allow != nil && !allow(v) {
-			return true
-		}
+	take := func(line []byte) bool {
 		if seen++; seen <= q.After {
 			return true
 		}
@@ -146,6 +150,37 @@ func Page(dir string, q model.StatusQuery, maxBytes int, allow func(*model.View)
 		buf = append(append(buf, line...), '\n')
 		n++
 		return true
-	})
+	}
+	if allow == nil && q.WindowOnly() {
+		err = eachPast(dir, q.Start, func(line []byte) bool { return !inWindow(line, &q) || take(line) })
+		return string(buf), n, more, err
+	}
+	err = History(dir, q, func(v *model.View, line []byte) bool { return allow != nil && !allow(v) || take(line) })
 	return string(buf), n, more, err
+}
+
+// inWindow tells whether a line that Pack wrote is of a tenant that was there
+// in the query's time, without reading the rest of it. Times are whole
+// microseconds in the line; what it cannot tell is left to whoever unpacks it.
+func inWindow(line []byte, q *model.StatusQuery) bool {
+	if !q.End.IsZero() {
+		if start, ok := timeIn(line, " start="); ok && start.After(q.End) {
+			return false
+		}
+	}
+	if q.Start.IsZero() {
+		return true
+	}
+	end, ok := timeIn(line, " end=")
+	return !ok || !end.Before(q.Start)
+}
+
+func timeIn(line []byte, key string) (time.Time, bool) {
+	_, rest, ok := bytes.Cut(line, []byte(key))
+	if !ok {
+		return time.Time{}, false
+	}
+	digits, _, _ := bytes.Cut(rest, []byte{' '})
+	us, err := strconv.ParseInt(string(digits), 10, 64)
+	return time.UnixMicro(us), err == nil
 }

@@ -3,8 +3,10 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -34,8 +36,46 @@ func Unpack(line string) (model.View, error) {
 }
 
 // UnpackAll reads lines that Pack wrote. A line that cannot be read is left
-// out and counted.
+// out and counted. Long texts are read by several processors at once.
 func UnpackAll(text string) (views []model.View, skipped int) {
+	const worth = 256 << 10
+	parts := min(runtime.GOMAXPROCS(0), len(text)/worth, 8)
+	if parts < 2 {
+		return unpackAll(text)
+	}
+	type part struct {
+		views   []model.View
+		skipped int
+	}
+	all := make([]part, parts)
+	var wg sync.WaitGroup
+	for i := range parts {
+		var own string
+		own, text = cutLines(text, len(text)/(parts-i))
+		wg.Go(func() { all[i].views, all[i].skipped = unpackAll(own) })
+	}
+	wg.Wait()
+	n := 0
+	for _, p := range all {
+		n += len(p.views)
+	}
+	views = make([]model.View, 0, n)
+	for _, p := range all {
+		views, skipped = append(views, p.views...), skipped+p.skipped
+	}
+	return views, skipped
+}
+
+// cutLines cuts a text behind the line in which its byte n lies.
+func cutLines(text string, n int) (head, rest string) {
+	end := strings.IndexByte(text[n:], '\n')
+	if end < 0 {
+		return text, ""
+	}
+	return text[:n+end+1], text[n+end+1:]
+}
+
+func unpackAll(text string) (views []model.View, skipped int) {
 	views = make([]model.View, 0, strings.Count(text, "\n"))
 	for len(text) > 0 {
 		var line string
@@ -203,10 +243,12 @@ func (u *unpacker) termsField(key, s string) bool {
 	return true
 }
 
-// list reads up to n numbers; those that a writer did not know are 0.
-func (u *unpacker) list(s, sep string, n int) []int64 {
-	out := make([]int64, n)
-	for i := 0; i < n && s != ""; i++ {
+// most numbers that a list holds.
+const listed = 16
+
+// list reads up to listed numbers; those that a writer did not know are 0.
+func (u *unpacker) list(s, sep string) (out [listed]int64) {
+	for i := 0; i < listed && s != ""; i++ {
 		var one string
 		one, s, _ = strings.Cut(s, sep)
 		out[i] = u.num(one)
@@ -215,7 +257,7 @@ func (u *unpacker) list(s, sep string, n int) []int64 {
 }
 
 func (u *unpacker) tally(s string) {
-	n := u.list(s, ",", 10)
+	n := u.list(s, ",")
 	u.v.Tally = model.Tally{Held: u.micros(n[0]), Running: u.micros(n[1]), Paused: u.micros(n[2]),
 		Swapped: u.micros(n[3]), Attained: u.micros(n[4]), Holds: int(n[5]), Pauses: int(n[6]), Swaps: int(n[7]),
 		SM: u.micros(n[8]), Seen: u.micros(n[9])}
@@ -249,7 +291,7 @@ func (u *unpacker) finish() {
 }
 
 func (u *unpacker) step(s string) {
-	n := u.list(s, ":", 5)
+	n := u.list(s, ":")
 	ended := strings.Count(s, ":") >= 4
 	st := model.Step{ID: uint32(n[0]), Tasks: int(n[1]), Status: int(n[2]), Start: u.micros(n[3]), Ended: ended}
 	w := model.StepWall{Start: u.v.Start.Add(st.Start)}

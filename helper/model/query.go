@@ -61,6 +61,15 @@ type StatusReply struct {
 	More  bool   `json:"more,omitempty"`  // there is another page
 }
 
+// Carry hands the ended tenants to the wire apart from the rest.
+func (r StatusReply) Carry() (text string, rest any) {
+	text, r.Ended = r.Ended, ""
+	return text, r
+}
+
+// Receive takes them back.
+func (r *StatusReply) Receive(text string) { r.Ended = text }
+
 // RecordsQuery selects what the journal holds of the selected tenants.
 type RecordsQuery struct {
 	StatusQuery
@@ -237,6 +246,11 @@ func (t *Tenant) ExitStatus() int {
 func (q *StatusQuery) Match(v *View) bool {
 	return q.matchJobs(v) && q.matchWindow(v) && q.matchUsers(v) && q.matchStates(v) &&
 		oneOf(q.Names, v.Reg.JobName) && oneOf(q.Accounts, v.Reg.Account) && oneOf(q.Partitions, v.Reg.Partition)
+}
+
+// WindowOnly tells whether the query selects by nothing but the time.
+func (q *StatusQuery) WindowOnly() bool {
+	return len(q.Jobs)+len(q.Users)+len(q.States)+len(q.Names)+len(q.Accounts)+len(q.Partitions) == 0
 }
 
 func oneOf(list []string, s string) bool {

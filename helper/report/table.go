@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Column is a field as asked for.
@@ -92,44 +94,85 @@ func Write(w io.Writer, cols []Column, rows []Row, l Layout) error {
 	if l.Parsable {
 		return writeParsable(w, cols, rows, l)
 	}
-	cells := make([][]string, len(rows))
-	all := make([]string, len(rows)*len(cols))
-	for i := range rows {
-		cells[i] = all[i*len(cols) : (i+1)*len(cols)]
-		for k, c := range cols {
-			cells[i][k] = Printable(c.Value(&rows[i]))
-		}
-	}
-	widths := columnWidths(cols, cells)
-	var b strings.Builder
-	b.Grow((len(rows) + 2) * 160)
-	if !l.NoHeader {
-		writeHeader(&b, cols, widths)
-	}
-	for _, line := range cells {
-		for k, c := range cols {
-			writeFit(&b, line[k], widths[k], c.Left)
-			b.WriteByte(' ')
-		}
-		b.WriteByte('\n')
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// columnWidths lets the columns grow whose values are never cut.
-func columnWidths(cols []Column, cells [][]string) []int {
+	parts := make([]tablePart, partsOf(len(rows)))
+	eachPart(parts, func(i int, p *tablePart) {
+		p.fill(cols, rows[i*len(rows)/len(parts):(i+1)*len(rows)/len(parts)])
+	})
 	widths := make([]int, len(cols))
 	for k, c := range cols {
 		widths[k] = c.Width
-		if !c.Whole {
-			continue
-		}
-		for _, line := range cells {
-			widths[k] = max(widths[k], Width(line[k]))
+		for _, p := range parts {
+			widths[k] = max(widths[k], p.widths[k])
 		}
 	}
-	return widths
+	eachPart(parts, func(_ int, p *tablePart) { p.write(cols, widths) })
+	var b strings.Builder
+	if !l.NoHeader {
+		writeHeader(&b, cols, widths)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	for i := range parts {
+		if _, err := io.WriteString(w, parts[i].text.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tablePart is some rows of a table. Many rows are written by several
+// processors at once.
+type tablePart struct {
+	cells  []string
+	widths []int // of the columns whose values are never cut
+	text   strings.Builder
+}
+
+// partsOf is into how many parts a number of rows is worth being cut.
+func partsOf(rows int) int {
+	const worth = 1000
+	return max(min(runtime.GOMAXPROCS(0), rows/worth, 8), 1)
+}
+
+func eachPart(parts []tablePart, f func(i int, p *tablePart)) {
+	var wg sync.WaitGroup
+	for i := range parts[1:] {
+		wg.Go(func() { f(i+1, &parts[i+1]) })
+	}
+	f(0, &parts[0])
+	wg.Wait()
+}
+
+func (p *tablePart) fill(cols []Column, rows []Row) {
+	p.cells = make([]string, 0, len(rows)*len(cols))
+	p.widths = make([]int, len(cols))
+	for i := range rows {
+		for k := range cols {
+			cell := Printable(cols[k].Value(&rows[i]))
+			if cols[k].Whole {
+				p.widths[k] = max(p.widths[k], Width(cell))
+			}
+			p.cells = append(p.cells, cell)
+		}
+	}
+}
+
+func (p *tablePart) write(cols []Column, widths []int) {
+	line := 1
+	for _, w := range widths {
+		line += w + 1
+	}
+	p.text.Grow(line * len(p.cells) / max(len(cols), 1))
+	for i, cell := range p.cells {
+		k := i % len(cols)
+		writeFit(&p.text, cell, widths[k], cols[k].Left)
+		p.text.WriteByte(' ')
+		if k == len(cols)-1 {
+			p.text.WriteByte('\n')
+		}
+	}
+	p.cells = nil
 }
 
 func writeHeader(b *strings.Builder, cols []Column, widths []int) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -25,12 +26,17 @@ func Clock(t time.Time, loc *time.Location) string {
 // seconds.
 func Duration(d time.Duration) string {
 	s := int64(max(d, 0) / time.Second)
-	hms := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
+	var room [32]byte
+	b := room[:0]
 	if days := s / 86400; days > 0 {
-		return fmt.Sprintf("%d-%s", days, hms)
+		b = append(strconv.AppendInt(b, days, 10), '-')
 	}
-	return hms
+	b = append(twoDigits(b, s/3600%24), ':')
+	b = append(twoDigits(b, s/60%60), ':')
+	return string(twoDigits(b, s%60))
 }
+
+func twoDigits(b []byte, n int64) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
 // Memory writes a size as sacct does: 512M, 9.50G; unit, one of KMGTP, fixes
 // the unit, 0 leaves it to the size.
@@ -127,8 +133,9 @@ func writeFit(b *strings.Builder, s string, width int, left bool) {
 	if left {
 		b.WriteString(s)
 	}
-	for range width - w {
-		b.WriteByte(' ')
+	const blanks = "                                "
+	for n := width - w; n > 0; n -= len(blanks) {
+		b.WriteString(blanks[:min(n, len(blanks))])
 	}
 	if !left {
 		b.WriteString(s)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -78,6 +79,9 @@ func (c *Client) Call(ctx context.Context, op Op, params, result any) error {
 	if err := json.Unmarshal(reply.Result, result); err != nil {
 		return fmt.Errorf("result of %s: %w", op, err)
 	}
+	if r, ok := result.(Receiver); ok && reply.text != "" {
+		r.Receive(reply.text)
+	}
 	return nil
 }
 
@@ -132,5 +136,13 @@ func (c *Client) exchange(ctx context.Context, line []byte) (Reply, error) {
 	if reply.V != Version && reply.Error == nil {
 		return Reply{}, fmt.Errorf("reply of protocol version %d, this client speaks %d", reply.V, Version)
 	}
+	if reply.Text < 0 || reply.Text > MaxReply {
+		return Reply{}, fmt.Errorf("a reply with %d bytes of text", reply.Text)
+	}
+	text := make([]byte, reply.Text)
+	if _, err := io.ReadFull(c.in, text); err != nil {
+		return Reply{}, fmt.Errorf("the text of the reply: %w", err)
+	}
+	reply.text = string(text)
 	return reply, nil
 }

@@ -199,11 +199,15 @@ func (s *Server) answer(ctx context.Context, peer Peer, line []byte, h Handler) 
 		}
 		return reply
 	}
+	text := ""
+	if c, ok := result.(Carrier); ok {
+		text, result = c.Carry()
+	}
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return errorReply(Errorf(CodeInternal, "result of %s: %v", req.Op, err))
 	}
-	return Reply{V: Version, Result: raw}
+	return Reply{V: Version, Result: raw, Text: len(text), text: text}
 }
 
 // safely calls the handler; a panic in it costs one reply, not the daemon.
@@ -226,7 +230,7 @@ func errorReply(err error) Reply {
 
 // send writes a reply and reports whether the connection is still good.
 func (s *Server) send(conn *net.UnixConn, reply Reply) bool {
-	line, err := encodeLine(reply, MaxReply)
+	line, err := encodeLine(reply, MaxReply-len(reply.text))
 	if errors.Is(err, errLineTooLong) {
 		reply = errorReply(Errorf(CodeTooLarge, "the reply is longer than %d bytes: ask for less at once", MaxReply))
 		line, err = encodeLine(reply, MaxReply)
@@ -237,7 +241,9 @@ func (s *Server) send(conn *net.UnixConn, reply Reply) bool {
 	if err := conn.SetWriteDeadline(time.Now().Add(s.opts.Write)); err != nil {
 		return false
 	}
-	_, err = conn.Write(line)
+	if _, err = conn.Write(line); err == nil && reply.text != "" {
+		_, err = io.WriteString(conn, reply.text)
+	}
 	return err == nil
 }
 

@@ -2,7 +2,7 @@
 // plugin's core in slurmstepd, the gimbal command, and whatever a site builds.
 //
 // It is lines of JSON on a unix stream socket. A client sends a Request in one
-// line and gets a Reply in one line; it may send the next request on the same
+// line and gets a Reply in one line, which a text may follow; it may send the next request on the same
 // connection once it has the reply. Who asks is never taken from the message:
 // the server hands the kernel's peer credentials to its Handler with each
 // request.
@@ -61,12 +61,26 @@ func (r Request) Decode(params any) error {
 	return nil
 }
 
-// Reply is one line from the server: a result, or an error.
+// Reply is one line from the server: a result, or an error. Text is the number
+// of bytes that follow the line as they are, see [Carrier].
 type Reply struct {
 	V      int             `json:"v"`
 	Error  *Error          `json:"error,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
+	Text   int             `json:"text,omitempty"`
+	text   string
 }
+
+// Carrier is a result with a text that is long: it is sent behind the reply's
+// line, since megabytes in a string of JSON are gone through five times on
+// their way.
+type Carrier interface {
+	// Carry returns the text, and the result without it.
+	Carry() (text string, rest any)
+}
+
+// Receiver takes the text of a reply whose result was a Carrier.
+type Receiver interface{ Receive(text string) }
 
 // Code says in a word what kind of error a Reply holds.
 type Code string

@@ -145,7 +145,7 @@ func (d *daemon) status(ctx context.Context, peer wire.Peer, req wire.Request) (
 	}
 	sees := d.sight(ctx, peer)
 	reply := model.StatusReply{Snapshot: snap}
-	reply.Ended, _, reply.More, err = journal.Page(d.settings().Node.StateDir, q, maxEnded, sees.allowed)
+	reply.Ended, _, reply.More, err = journal.Page(d.settings().Node.StateDir, q, maxEnded, sees.filter())
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,14 @@ func (d *daemon) sight(ctx context.Context, p wire.Peer) sight {
 // allowed tells whether the peer may see a tenant by name.
 func (s sight) allowed(v *model.View) bool { return s.all || v.Reg.UID == s.uid }
 
+// filter is allowed, or nil where everybody may be seen.
+func (s sight) filter() func(*model.View) bool {
+	if s.all {
+		return nil
+	}
+	return s.allowed
+}
+
 // view is what the peer sees of a live tenant that the query selects: its own
 // in full, another's only as what it takes of a GPU.
 func (s sight) view(v *model.View, q *model.StatusQuery) (model.View, bool) {
