@@ -37,10 +37,11 @@ type Shades struct {
 
 // Heights of rows in pixels: they shrink where there are many.
 const (
-	rowMost  = 22
-	rowLeast = 8
-	rowsAll  = 420 // what all rows together aim at
-	nameLine = 14  // the height of a name: rows whose names would meet go without
+	rowMost     = 22
+	rowLeast    = 8
+	rowsAll     = 420 // what all rows together aim at
+	nameLetters = 12  // of a row's name: more would not fit before it on a phone
+	nameLine    = 14  // the height of a name: rows whose names would meet go without
 )
 
 func rowHeight(rows int) int {
@@ -52,7 +53,7 @@ func drawNames(b *strings.Builder, rows []string, height int) {
 	every := (nameLine + height - 1) / height
 	for i, name := range rows {
 		if i%every == 0 && name != "" {
-			fmt.Fprintf(b, `<text x="-8" y="%.1f" text-anchor="end">%s</text>`, float64(chartTop+i*height)+float64(height)/2+4, escapeXML(strings.TrimRight(fit(Printable(name), 13, true), " ")))
+			fmt.Fprintf(b, `<text x="-8" y="%.1f" text-anchor="end">%s</text>`, float64(chartTop+i*height)+float64(height)/2+4, escapeXML(strings.TrimRight(fit(Printable(name), nameLetters, true), " ")))
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (k Key) draw(b *strings.Builder) {
 // Sizes of a file with pictures, in pixels.
 const (
 	svgWidth = 960
-	svgLeft  = 110
+	svgLeft  = 112
 	svgRight = 54
 	svgLine  = 20
 )
