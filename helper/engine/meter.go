@@ -15,7 +15,7 @@ type Meter interface {
 }
 
 // loadPeriod is the shortest stretch that a meter is told of.
-const loadPeriod = time.Minute
+const loadPeriod = 10 * time.Second
 
 // gauge adds readings up to levels. A reading holds until the next one.
 type gauge struct {

@@ -54,12 +54,12 @@ func (m *metered) look(at time.Duration, memory model.Bytes, sm float64, fault s
 func TestGauge(t *testing.T) {
 	s := &shelf{next: 90 * time.Second}
 	m := newMetered(s)
-	m.look(0, 10, 1, "")                 // until 20 s
-	m.look(20*time.Second, 30, .5, "")   // until 40 s
-	m.look(40*time.Second, 0, 0, "gone") // what was seen before says nothing of now
-	m.look(60*time.Second, 30, 0, "")    // the first stretch ends
-	m.look(140*time.Second, 50, .25, "") // 80 s of the second: too short
-	m.look(150*time.Second, 50, .25, "") // it ends
+	m.look(0, 10, 1, "")                 // until 3 s
+	m.look(3*time.Second, 30, .5, "")   // until 6 s
+	m.look(6*time.Second, 0, 0, "gone") // what was seen before says nothing of now
+	m.look(10*time.Second, 30, 0, "")    // the first stretch ends
+	m.look(90*time.Second, 50, .25, "") // 80 s of the second: too short
+	m.look(100*time.Second, 50, .25, "") // it ends
 	m.look(10*time.Minute, 50, .25, "")  // a long one
 	level := func(mean, most float64) model.Reading[model.Level] {
 		return model.Known(model.Level{Mean: mean, Max: most})
@@ -70,9 +70,9 @@ func TestGauge(t *testing.T) {
 				Tenants: []model.TenantLoad{{Tenant: "1@1", Memory: mem, SM: share}}}}}
 	}
 	want := []model.Load{
-		load(0, 60, level(20, 30), level(.75, 1)),
-		load(60, 90, level((80*30.+10*50)/90, 50), level(10*.25/90, .25)),
-		load(150, 450, level(50, 50), level(.25, .25)),
+		load(0, 10, level(20, 30), level(.75, 1)),
+		load(10, 90, level((80*30.+10*50)/90, 50), level(10*.25/90, .25)),
+		load(100, 500, level(50, 50), level(.25, .25)),
 	}
 	opts := cmp.AllowUnexported(model.Reading[model.Level]{}, model.Reading[model.Bytes]{})
 	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })

@@ -8,8 +8,8 @@
 // line. Its first line is a checkpoint: the boot, and every live tenant as it
 // stood. So a replay reads the newest file alone, however long the history is.
 // ended-N.log holds the final view of one tenant in a line (see Pack).
-// load-N.log holds what GPUs and tenants took from second N on, a line a minute
-// and at most a megabyte a day. All are rotated by size and age and kept for a
+// load-N.log holds what GPUs and tenants took from second N on, at most a
+// megabyte a day. All are rotated by size and age and kept for a
 // time and up to a size.
 //
 // A line is written by one write(2) and not fsynced: it survives the death of

@@ -10,8 +10,8 @@ import (
 )
 
 // loadRate bounds the series of what GPUs and tenants took: so many bytes in a
-// second are a megabyte a day. Where a line is longer than a minute's worth of
-// it, the next one stands for a longer time.
+// second are a megabyte a day. Where a line is longer than its time is worth, the
+// next one stands for a longer time.
 const loadRate = 1e6 / 86400.0
 
 func loadSeries(dir string) series { return series{dir: dir, prefix: "load-", suffix: ".log"} }

@@ -51,7 +51,7 @@ const gainText = `Not measured, but estimated: nobody ran the same jobs one at a
 	`While a job had a GPU alone, that is the time itself. While it computed beside others, it is at most the time ("at most": nobody slowed it down), ` +
 	`and at least its share of the multiprocessors of that time ("at least": alone it would have had all of them). ` +
 	`"Likely" divides that share by the one that the job had while it was alone, in this report's time; where a job was never seen alone it is not known. ` +
-	`Shares are means over a minute or more, and how jobs slow each other in memory bandwidth, caches and on the host does not show in them: where that is much, even "at least" is too high. ` +
+	`Shares are means over ten seconds or more, and how jobs slow each other in memory bandwidth, caches and on the host does not show in them: where that is much, even "at least" is too high. ` +
 	`Where jobs take turns and never compute at once there is nothing to gain but that nobody waits for another's end.`
 
 // Page makes the page.
