@@ -55,10 +55,10 @@ func TestGauge(t *testing.T) {
 	s := &shelf{next: 90 * time.Second}
 	m := newMetered(s)
 	m.look(0, 10, 1, "")                 // until 3 s
-	m.look(3*time.Second, 30, .5, "")   // until 6 s
-	m.look(6*time.Second, 0, 0, "gone") // what was seen before says nothing of now
+	m.look(3*time.Second, 30, .5, "")    // until 6 s
+	m.look(6*time.Second, 0, 0, "gone")  // what was seen before says nothing of now
 	m.look(10*time.Second, 30, 0, "")    // the first stretch ends
-	m.look(90*time.Second, 50, .25, "") // 80 s of the second: too short
+	m.look(90*time.Second, 50, .25, "")  // 80 s of the second: too short
 	m.look(100*time.Second, 50, .25, "") // it ends
 	m.look(10*time.Minute, 50, .25, "")  // a long one
 	level := func(mean, most float64) model.Reading[model.Level] {

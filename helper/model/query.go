@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,10 +46,11 @@ type StatusQuery struct {
 	Names      []string  `json:"names,omitempty"`
 	Accounts   []string  `json:"accounts,omitempty"`
 	Partitions []string  `json:"partitions,omitempty"`
-	Start      time.Time `json:"start,omitzero"`  // alive at or after it
-	End        time.Time `json:"end,omitzero"`    // registered before it
-	After      int       `json:"after,omitempty"` // how many of the selected ended tenants to skip: the next page
-	Limit      int       `json:"limit,omitempty"` // of ended tenants in one reply; 0: what the daemon allows
+	Groups     []uint32  `json:"groups,omitempty"` // numeric ids of primary groups
+	Start      time.Time `json:"start,omitzero"`   // alive at or after it
+	End        time.Time `json:"end,omitzero"`     // registered before it
+	After      int       `json:"after,omitempty"`  // how many of the selected ended tenants to skip: the next page
+	Limit      int       `json:"limit,omitempty"`  // of ended tenants in one reply; 0: what the daemon allows
 }
 
 // StatusReply is a page of the tenants that were selected. The ended ones come
@@ -245,12 +247,13 @@ func (t *Tenant) ExitStatus() int {
 // Match tells whether the query selects the tenant.
 func (q *StatusQuery) Match(v *View) bool {
 	return q.matchJobs(v) && q.matchWindow(v) && q.matchUsers(v) && q.matchStates(v) &&
+		(len(q.Groups) == 0 || slices.Contains(q.Groups, v.Reg.GID)) &&
 		oneOf(q.Names, v.Reg.JobName) && oneOf(q.Accounts, v.Reg.Account) && oneOf(q.Partitions, v.Reg.Partition)
 }
 
 // WindowOnly tells whether the query selects by nothing but the time.
 func (q *StatusQuery) WindowOnly() bool {
-	return len(q.Jobs)+len(q.Users)+len(q.States)+len(q.Names)+len(q.Accounts)+len(q.Partitions) == 0
+	return len(q.Jobs)+len(q.Users)+len(q.States)+len(q.Names)+len(q.Accounts)+len(q.Partitions)+len(q.Groups) == 0
 }
 
 func oneOf(list []string, s string) bool {

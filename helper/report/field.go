@@ -73,6 +73,7 @@ func timeFields() []Field {
 		{"Held", 10, false, true, "time for which it waited to start", tally(func(t *model.Tally) time.Duration { return t.Held })},
 		{"Swapped", 10, false, true, "time with its GPU memory in host RAM", tally(func(t *model.Tally) time.Duration { return t.Swapped })},
 		{"Attained", 10, false, true, "running time with a process on a GPU", tally(func(t *model.Tally) time.Duration { return t.Attained })},
+		{"Speed", 6, false, true, "share of the time since its first run in which it could compute: at most its speed over that alone", (*Row).speed},
 		{"Idle", 10, false, true, "since it was last seen computing", (*Row).idle},
 		{"Deadline", 19, false, true, "by when it wants to be done", clock(func(r *Row) time.Time { return r.View.Terms.Deadline })},
 		{"Slack", 11, false, true, "time left to its deadline", (*Row).slack},

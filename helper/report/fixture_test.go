@@ -46,7 +46,7 @@ func view(job uint32, name string, s model.State, age time.Duration) model.View 
 	v.StepWall = []model.StepWall{{Start: v.Start}, {Start: v.Start.Add(time.Second)}}
 	v.Peak = map[string]model.Bytes{"GPU-aa": 9*model.GiB + 512*model.MiB}
 	v.Use = map[string]model.Usage{"GPU-aa": {Procs: 2, Memory: model.Known(9 * model.GiB), SM: model.Known(0.874)}}
-	v.Procs = 5
+	v.Procs, v.HasRun, v.FirstRan = 5, s != model.Held, age/4
 	v.Tally = model.Tally{Running: age / 2, Paused: age / 4, Held: age / 4, Attained: age / 2, Pauses: 3, Holds: 1}
 	return v
 }

@@ -75,6 +75,7 @@ type TenantDocument struct {
 	GPUs       []TenantGPUDocument `json:"gpus"`
 	Processes  int                 `json:"processes"`
 	PassedOver int                 `json:"passed_over"`
+	Speed      *float64            `json:"speed_at_most,omitempty"` // over its speed alone
 	Mates      []string            `json:"mates,omitempty"`
 	Steps      []StepDocument      `json:"steps"`
 }
@@ -198,6 +199,9 @@ func tenantDocument(r *Row) TenantDocument {
 			Memory: v.Terms.Memory, Declared: v.Terms.Declared, Deadline: instant(v.Terms.Deadline), Notes: v.Terms.Notes},
 	}
 	d.ArrayTask, d.HetOffset = number(v.Reg.ArrayTask), number(v.Reg.HetOffset)
+	if s, ok := speedAtMost(v); ok {
+		d.Speed = &s
+	}
 	if !v.Whole {
 		d.Step = &v.Reg.StepID
 	}

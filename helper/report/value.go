@@ -128,6 +128,27 @@ func (r *Row) elapsed() time.Duration {
 	return max(r.View.Start.Add(r.View.Elapsed).Sub(r.Wall.Start), 0)
 }
 
+// speedAtMost is the share of the time since a tenant first ran in which it
+// could compute. Alone it would have computed all along, so that it is not
+// faster than that, and slower where others slow it.
+func speedAtMost(v *model.View) (float64, bool) {
+	lived := v.Elapsed - v.FirstRan + v.Registered
+	if !v.HasRun || lived <= 0 {
+		return 0, false
+	}
+	return min(share(v.Tally.Running, lived), 1), true
+}
+
+func (r *Row) speed() string {
+	return tenantOnly(r, func() string {
+		v, ok := speedAtMost(r.View)
+		if !ok {
+			return ""
+		}
+		return fmt.Sprintf("%.0f%%", 100*v)
+	})
+}
+
 func (r *Row) idle() string {
 	if r.View.State == model.Gone {
 		return ""

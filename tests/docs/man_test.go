@@ -202,3 +202,18 @@ func TestManualIsBuilt(t *testing.T) {
 		}
 	}
 }
+
+// TestJSONIsInItsPage: gimbal(1) names each key of the JSON of a status.
+func TestJSONIsInItsPage(t *testing.T) {
+	text := section(t, read(t, "contrib/man/gimbal.1.md"), "### JSON")
+	keys := strings.Fields(read(t, "helper/report/testdata/schema.txt"))[1:]
+	for _, key := range keys {
+		name := strings.Trim(key[strings.LastIndexByte(strings.TrimSuffix(key, "[]"), '.')+1:], "[]")
+		if !strings.Contains(text, "*"+name+"*") {
+			t.Errorf("the section on JSON does not name %s", key)
+		}
+	}
+	if len(keys) < 50 {
+		t.Errorf("only %d keys are in the schema", len(keys))
+	}
+}

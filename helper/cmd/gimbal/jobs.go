@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os/user"
 	"strconv"
 	"strings"
 
@@ -125,6 +126,25 @@ func eachTask(ref model.JobRef, s string) ([]model.JobRef, error) {
 	return refs, nil
 }
 
+// groupIDs reads groups, by name or number.
+func groupIDs(list []string) (out []uint32, err error) {
+	for _, g := range list {
+		n, err := strconv.ParseUint(g, 10, 32)
+		if err != nil {
+			known, lookErr := user.LookupGroup(g)
+			if lookErr != nil {
+				return nil, fmt.Errorf("no group is called %q", g)
+			}
+			n, err = strconv.ParseUint(known.Gid, 10, 32)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("group %q: %w", g, err)
+		}
+		out = append(out, uint32(n))
+	}
+	return out, nil
+}
+
 // stateAbbreviations are sacct's short forms, and ours.
 func stateAbbreviations() map[string]string {
 	return map[string]string{"R": "RUNNING", "S": "SUSPENDED", "CD": "COMPLETED", "F": "FAILED",
@@ -132,12 +152,44 @@ func stateAbbreviations() map[string]string {
 		"EXTERNAL": "stopped (external)", "STOPPED": "stopped (external)", "FROZEN": "frozen (foreign)"}
 }
 
-// parseStates reads a list of states, in any case, long or short.
+// slurmStates are the states that sacct knows and no tenant is ever in: a node
+// sees that such a job waits elsewhere, or how its processes ended.
+func slurmStates() map[string]string {
+	return map[string]string{"BF": "BOOT_FAIL", "CA": "CANCELLED", "DL": "DEADLINE", "NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY",
+		"PD": "PENDING", "PR": "PREEMPTED", "RQ": "REQUEUED", "RS": "RESIZING", "RV": "REVOKED", "TO": "TIMEOUT"}
+}
+
+// slurmState is the long form of one of them, "" for any other word.
+func slurmState(s string) string {
+	for short, long := range slurmStates() {
+		if strings.EqualFold(s, short) || strings.EqualFold(s, long) {
+			return long
+		}
+	}
+	return ""
+}
+
+// foreignStates are those of a list that only Slurm knows.
+func foreignStates(list []string) (out []string) {
+	for _, s := range list {
+		if slurmState(s) != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// parseStates reads a list of states, in any case, long or short. Those of
+// Slurm's that do not occur here are taken, so that a script's list for sacct
+// works, and select nothing.
 func parseStates(s string) ([]string, error) {
 	short := stateAbbreviations()
 	var out []string
 	for _, item := range strings.Split(s, ",") {
 		word := short[strings.ToUpper(item)]
+		if word == "" {
+			word = slurmState(item)
+		}
 		for _, w := range model.Words() {
 			if strings.EqualFold(w, item) {
 				word = w

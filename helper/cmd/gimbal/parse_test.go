@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestParseWhen(t *testing.T) {
 		"now+1day":            "2026-03-16T13:30:20",
 		"now-1w":              "2026-03-08T13:30:20",
 		"now-10min":           "2026-03-15T13:20:20",
+		"uts1735689600":       "2025-01-01T00:00:00",
 	}
 	for in, want := range tests {
 		got, err := parseWhen(in, now)
@@ -52,7 +54,7 @@ func TestParseWhen(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "x", "25:00", "10:60", "13:00pm", "0:10am", "1301", "0230-25:00", "2024-02-30", "02/30",
-		"2024-1", "24-01-02", "now5", "now-x", "now-5fortnights", "now-99999999999", "10", "1:2:3:4", "03/01/2024/5", "-1:00", "00/10"} {
+		"2024-1", "24-01-02", "now5", "now-x", "now-5fortnights", "now-99999999999", "10", "1:2:3:4", "03/01/2024/5", "-1:00", "00/10", "uts", "uts-1", "uts99999999999999"} {
 		if got, err := parseWhen(bad, now); err == nil {
 			t.Errorf("%q was taken for %v", bad, got)
 		}
@@ -141,6 +143,18 @@ func TestParseStates(t *testing.T) {
 	for _, w := range model.Words() {
 		if got, err := parseStates(w); err != nil || got[0] != w {
 			t.Errorf("%q: %v, %v", w, got, err)
+		}
+	}
+	// All that sacct takes is taken, long, short and in any case; what no tenant
+	// is ever in stays apart.
+	for short, long := range map[string]string{"bf": "BOOT_FAIL", "CA": "CANCELLED", "Cd": "COMPLETED", "dl": "DEADLINE", "f": "FAILED", "nf": "NODE_FAIL",
+		"oom": "OUT_OF_MEMORY", "pd": "PENDING", "pr": "PREEMPTED", "r": "RUNNING", "rq": "REQUEUED", "rs": "RESIZING", "rv": "REVOKED", "s": "SUSPENDED", "to": "TIMEOUT"} {
+		got, err := parseStates(short + "," + strings.ToLower(long))
+		if err != nil || len(got) != 2 || got[0] != long || got[1] != long {
+			t.Errorf("%s and %s: %v %v", short, long, got, err)
+		}
+		if here := slices.Contains(model.Words(), long); here == (len(foreignStates(got)) == 2) {
+			t.Errorf("%s: %v are Slurm's alone", long, foreignStates(got))
 		}
 	}
 	if _, err := parseStates("RUNNING,banana"); err == nil {

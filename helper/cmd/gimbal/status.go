@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,10 +18,11 @@ import (
 type statusFlags struct {
 	source
 	jobs, users, states, start, end           string
-	names, accounts, partitions               []string
+	names, accounts, partitions, groups       []string
 	format, delimiter, units                  string
 	noHeader, parsable, parsable2, brief      bool
 	long, allocations, allUsers, truncate     bool
+	noConvert, version                        bool
 	duplicates, helpFormat, json, self, about bool
 	verbose, help, gpus, allNodes, machine    bool
 }
@@ -36,7 +38,7 @@ for others their own. The options are sacct's.
 const statusNotes = `
 Times: HH:MM[:SS][AM|PM], MMDD[YY], MM/DD[/YY], MM.DD[.YY], YYYY-MM-DD, each of
 the dates with -HH:MM[:SS] or THH:MM[:SS]; today, midnight, noon, fika, teatime;
-now[{+|-}COUNT[seconds|minutes|hours|days|weeks]].
+now[{+|-}COUNT[seconds|minutes|hours|days|weeks]]; utsSECONDS since the epoch.
 With -j the time window begins at the epoch; with -s it is now unless -S says
 otherwise.
 
@@ -60,6 +62,8 @@ func (s *statusFlags) set() *pflag.FlagSet {
 	f.StringSliceVar(&s.names, "name", nil, "only jobs with one of these `names`")
 	f.StringSliceVarP(&s.accounts, "accounts", "A", nil, "only jobs of these `accounts`")
 	f.StringSliceVarP(&s.partitions, "partition", "r", nil, "only jobs of these `partitions`")
+	f.StringSliceVarP(&s.groups, "group", "g", nil, "only jobs of these `groups`, by name or number")
+	f.StringSliceVar(&s.groups, "gid", nil, "the same")
 	f.BoolVarP(&s.allocations, "allocations", "X", false, "whole tenants only, not the steps inside them")
 	f.BoolVarP(&s.duplicates, "duplicates", "D", false, "every run of a requeued job (it is always so here)")
 	f.BoolVarP(&s.truncate, "truncate", "T", false, "cut Start and End to the time window")
@@ -72,6 +76,7 @@ func (s *statusFlags) set() *pflag.FlagSet {
 	f.BoolVarP(&s.parsable2, "parsable2", "P", false, "fields separated by | with none at the end")
 	f.StringVar(&s.delimiter, "delimiter", "|", "`text` that separates the fields with -p and -P")
 	f.StringVar(&s.units, "units", "", "`unit` of sizes: K, M, G, T or P")
+	f.BoolVar(&s.noConvert, "noconvert", false, "sizes in K, whatever they are")
 	f.BoolVar(&s.json, "json", false, "everything as JSON, schema "+report.Schema)
 	f.BoolVar(&s.self, "self", false, "inside a job: is it packed, on which GPU, with how many")
 	f.BoolVar(&s.gpus, "gpus", false, "a row for each GPU: what is in use, by whom, under which policy")
@@ -81,7 +86,9 @@ func (s *statusFlags) set() *pflag.FlagSet {
 	_ = f.MarkHidden("snapshot") // fails for an option that is not there
 	s.flags(f)
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say on stderr which time window is meant")
+	f.BoolVarP(&s.version, "version", "V", false, "the version of gimbal")
 	f.BoolVarP(&s.help, "help", "h", false, "this text")
+	f.BoolVar(&s.help, "usage", false, "the same")
 	return f
 }
 
@@ -99,6 +106,8 @@ func runStatus(args []string, w world) int {
 	case s.help:
 		fmt.Fprintf(w.stdout, "%s%s%s", statusUsage, flagHelp(f), statusNotes)
 		return exitOK
+	case s.version:
+		return run([]string{"version"}, w)
 	case s.helpFormat:
 		return done(w, "status", report.WriteFields(w.stdout))
 	case s.allNodes:
@@ -127,6 +136,9 @@ func (s *statusFlags) list(w world) int {
 	}
 	if s.verbose {
 		fmt.Fprintf(w.stderr, "gimbal status: from %s to %s\n", report.Clock(q.Start, nil), report.Clock(q.End, nil))
+	}
+	if none := foreignStates(q.States); len(none) > 0 {
+		fmt.Fprintf(w.stderr, "gimbal status: no tenant is ever %s: a node sees FAILED, EVICTED or ENDED\n", strings.Join(none, ", "))
 	}
 	own := s.ownOnly(w)
 	if own {
@@ -184,8 +196,11 @@ func (s *statusFlags) write(w world, snap *model.Snapshot, q model.StatusQuery, 
 // style is how values are written.
 func (s *statusFlags) style(w world) report.Style {
 	style := report.Style{Location: w.now().Location()}
-	if s.units != "" {
+	switch {
+	case s.units != "":
 		style.Unit = s.units[0]
+	case s.noConvert:
+		style.Unit = 'K'
 	}
 	return style
 }
@@ -211,6 +226,9 @@ func (s *statusFlags) query(w world) (q model.StatusQuery, err error) {
 		if q.States, err = parseStates(s.states); err != nil {
 			return q, err
 		}
+	}
+	if q.Groups, err = groupIDs(s.groups); err != nil {
+		return q, err
 	}
 	q.Start, q.End, err = s.window(w.now())
 	return q, err

@@ -13,6 +13,7 @@ import (
 //	MMDD[YY], MM.DD[.YY], MM/DD[/YY], YYYY-MM-DD, each with [-T]HH:MM[:SS]
 //	today, tomorrow, midnight, noon, elevenses, fika, teatime
 //	now[{+|-}COUNT[seconds|minutes|hours|days|weeks]]
+//	utsSECONDS (since the epoch)
 //
 // A time without a date is today's; a date without a year is the last such
 // month, this one included.
@@ -24,6 +25,13 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("time %q: %w", s, err)
 		}
 		return now.Add(d), nil
+	}
+	if rest, ok := strings.CutPrefix(text, "uts"); ok {
+		n, err := strconv.ParseUint(rest, 10, 40)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("time %q: %q is no number of seconds since the epoch", s, rest)
+		}
+		return time.Unix(int64(n), 0).In(now.Location()), nil
 	}
 	if hour, day, ok := namedTime(text); ok {
 		return time.Date(now.Year(), now.Month(), now.Day()+day, hour, 0, 0, 0, now.Location()), nil

@@ -41,7 +41,7 @@ func (s sight) view(v *model.View, q *model.StatusQuery) (model.View, bool) {
 	if s.allowed(v) {
 		return *v, q.Match(v)
 	}
-	if len(q.Jobs)+len(q.Users)+len(q.Names)+len(q.Accounts)+len(q.Partitions) > 0 {
+	if len(q.Jobs)+len(q.Users)+len(q.Names)+len(q.Accounts)+len(q.Partitions)+len(q.Groups) > 0 {
 		return model.View{}, false // it would tell whose it is
 	}
 	return anonymous(v), q.Match(v)
