@@ -13,7 +13,7 @@ import (
 
 // cases are those that have to be covered.
 const cases = `SP-01 SP-02 SP-04 SP-06 SP-08 SP-10 SP-12 SP-13 SP-14 SG-01 SG-03 SG-08 SG-09 NV-01 NV-03 NV-09 NV-11
-ME-01 SH-02 SH-03 SH-09 CF-01 CF-03 CF-04 CF-05 ST-01 ST-03 ST-05 ST-06 MT-01 MT-03 MT-05 DL-01 DL-03 DL-04 DL-05 DL-07 DL-09 SE-01 SE-03 SE-04`
+ME-01 SH-01 SH-02 SH-03 SH-05 SH-07 SH-09 SH-11 CF-01 CF-03 CF-04 CF-05 ST-01 ST-03 ST-05 ST-06 MT-01 MT-03 MT-05 DL-01 DL-03 DL-04 DL-05 DL-07 DL-09 SE-01 SE-03 SE-04`
 
 var (
 	row      = regexp.MustCompile(`(?m)^\| ([A-Z]{2}-\d{2}) \|[^|\n]*\|([^|\n]*)\|$`)
