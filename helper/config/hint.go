@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // table is one table of the schema with its keys.
@@ -87,7 +89,7 @@ func tolerance(key string) int { return max(2, len(key)/3) }
 func nearest(key string, keys []string) (best string, dist int) {
 	dist = 1 << 30
 	for _, k := range keys {
-		d := distance(key, k)
+		d := model.Slips(key, k)
 		if len(key) > 2 && strings.HasPrefix(k, key) {
 			d = min(d, 2)
 		}
@@ -96,24 +98,4 @@ func nearest(key string, keys []string) (best string, dist int) {
 		}
 	}
 	return best, dist
-}
-
-// distance is the Levenshtein distance between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diag, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diag+cost)
-		}
-	}
-	return row[len(b)]
 }

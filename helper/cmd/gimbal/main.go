@@ -110,7 +110,7 @@ of gimbal run those of its command.
 func nearest(word string, all []command) string {
 	best, dist := "", 3
 	for _, c := range all {
-		d := slips(word, c.name)
+		d := model.Slips(word, c.name)
 		if word != "" && strings.HasPrefix(c.name, word) {
 			d = min(d, 1)
 		}
@@ -119,25 +119,4 @@ func nearest(word string, all []command) string {
 		}
 	}
 	return best
-}
-
-// slips is the number of letters to insert, drop or exchange to turn a into b
-// (Levenshtein).
-func slips(a, b string) int {
-	row := make([]int, len(b)+1)
-	for k := range row {
-		row[k] = k
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for k := range len(b) {
-			cost := 1
-			if a[i] == b[k] {
-				cost = 0
-			}
-			diag, row[k+1] = row[k+1], min(row[k]+1, row[k+1]+1, diag+cost)
-		}
-	}
-	return row[len(b)]
 }
