@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
 	"testing"
@@ -81,4 +82,48 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkTop is one look at a node of 64 tenants and one drawing of it, as top
+// does each second: the question to the daemon, its answer, the screen. cpu-ms
+// tells the time on the processor, the daemon's part of the wire included: 10
+// would be one percent of a core.
+func BenchmarkTop(b *testing.B) {
+	snap := busyNode()
+	for i := range 8 {
+		snap.GPUs = append(snap.GPUs, model.GPU{UUID: fmt.Sprint(i), Index: i + 3})
+		for k := range 8 {
+			v := snap.Tenants[0]
+			v.ID, v.GPUs = model.TenantID(fmt.Sprintf("%d@1", 100+8*i+k)), []string{fmt.Sprint(i)}
+			snap.Tenants = append(snap.Tenants, v)
+		}
+	}
+	socket := filepath.Join(b.TempDir(), "run", "g.sock")
+	l, err := wire.Listen(socket, wire.Options{Rate: 1e6, Burst: 1e6})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_ = l.Serve(ctx, func(_ context.Context, _ wire.Peer, req wire.Request) (any, error) {
+			if req.Op == wire.OpPing {
+				return wire.Pong{}, nil
+			}
+			return model.StatusReply{Snapshot: snap}, nil
+		})
+	}()
+	t, s := topFlags{source: source{socket: socket}}, newScreen("memory", "")
+	before := cpuTime(b)
+	for b.Loop() {
+		seen, err := t.look(noon)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.take(seen, nil, noon)
+		for _, l := range s.lines(200, 60) {
+			_ = painted(l, true)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 }
