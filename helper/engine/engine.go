@@ -161,13 +161,16 @@ func (e *Engine) take(ev model.Event, now time.Duration) {
 	}
 	e.settleDebt(ev, now)
 	ev = e.overdue(ev)
-	stuck := e.failsToResume(ev)
+	stuck, spared := e.fails(ev, model.Resuming), e.fails(ev, model.Evicting)
 	t, err := e.Node.Apply(ev, now)
 	if err != nil {
 		e.report(fmt.Errorf("apply event %s: %w", ev.Kind, err))
 	}
 	if stuck {
 		e.owed[t.ID] = debt{at: t.Retry + retryOwn, tries: t.Failures, resume: true}
+	}
+	if spared { // it may have been stopped before, and counts as running
+		e.undo(t, now)
 	}
 	if err := e.append(model.Record{At: now, Event: &ev, Tenant: t}); err != nil {
 		e.report(err)
@@ -212,11 +215,12 @@ func (e *Engine) overdue(ev model.Event) model.Event {
 // failed.
 const retryOwn = time.Second
 
-// failsToResume tells whether the event is the failure of the resume that is
-// under way. Some of the tenant, or all of it, may run all the same.
-func (e *Engine) failsToResume(ev model.Event) bool {
+// fails tells whether the event is the failure of what is under way in a state.
+// Whether a resume or an eviction that failed had continued the tenant, all of
+// it or some, is not known.
+func (e *Engine) fails(ev model.Event, in model.State) bool {
 	t := e.Node.Tenant(ev.Tenant)
-	return ev.Kind == model.EvFailed && t != nil && t.State == model.Resuming && t.Action == ev.Action
+	return ev.Kind == model.EvFailed && t != nil && t.State == in && t.Action == ev.Action
 }
 
 // stopping tells whether a stop is under way.
