@@ -157,12 +157,23 @@ static void *handler_of(const struct sigaction *action)
 	return action->sa_flags & SA_SIGINFO ? (void *)action->sa_sigaction : (void *)action->sa_handler;
 }
 
-/* Notes which handlers are new, and puts the old ones back. */
-static void handlers_learn(const struct sigaction *before)
+/*
+ * Whether a handler is in the library at path. Newer slurmstepds install their
+ * own in a thread of their own, while we load: those are to stay.
+ */
+static bool handler_in(const struct sigaction *action, const char *path)
+{
+	Dl_info where;
+
+	return dladdr(handler_of(action), &where) && where.dli_fname && strcmp(where.dli_fname, path) == 0;
+}
+
+/* Notes which handlers are the runtime's, and puts the old ones back. */
+static void handlers_learn(const struct sigaction *before, const char *path)
 {
 	handlers_save(core.go);
 	for (int sig = 1; sig <= SIGNALS; sig++) {
-		core.changed[sig] = handler_of(&core.go[sig]) != handler_of(&before[sig]);
+		core.changed[sig] = handler_of(&core.go[sig]) != handler_of(&before[sig]) && handler_in(&core.go[sig], path);
 		if (core.changed[sig])
 			sigaction(sig, &before[sig], NULL);
 	}
@@ -175,10 +186,13 @@ static void handlers_install(struct sigaction *before)
 			sigaction(sig, &core.go[sig], &before[sig]);
 }
 
+/* What somebody else has installed meanwhile stays. */
 static void handlers_restore(const struct sigaction *before)
 {
+	struct sigaction now;
+
 	for (int sig = 1; sig <= SIGNALS; sig++)
-		if (core.changed[sig])
+		if (core.changed[sig] && sigaction(sig, NULL, &now) == 0 && handler_of(&now) == handler_of(&core.go[sig]))
 			sigaction(sig, &before[sig], NULL);
 }
 
@@ -254,7 +268,7 @@ static bool load(const char *path, char *why)
 		return false;
 	}
 	bool done = job_wait(job, thread, LOAD_MS);
-	handlers_learn(before);
+	handlers_learn(before, path);
 	if (have_files)
 		setrlimit(RLIMIT_NOFILE, &files);
 	if (!done) {

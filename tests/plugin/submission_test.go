@@ -45,7 +45,7 @@ func TestBadValuesFailAtSubmission(t *testing.T) {
 			}
 		})
 	}
-	if jobs := strings.TrimSpace(s.run("squeue", "-h").Stdout); jobs != "" {
+	if jobs := strings.TrimSpace(s.run("squeue", "-h", "-t", "PENDING,RUNNING").Stdout); jobs != "" {
 		t.Errorf("jobs are left: %s", jobs)
 	}
 }
