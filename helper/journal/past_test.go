@@ -268,3 +268,34 @@ func BenchmarkHistory10000(b *testing.B) {
 		}
 	}
 }
+
+// TestUnpackAllInParts: a text that is long enough to be read in parts gives the
+// lines in order, without those that cannot be read, however it ends.
+func TestUnpackAllInParts(t *testing.T) {
+	var b strings.Builder
+	want, bad := []model.TenantID{}, 0
+	for i := range 6000 {
+		if i%7 == 3 {
+			b.WriteString("id=x job=rubbish\n")
+			bad++
+			continue
+		}
+		v := model.ViewAt(tenant(i, model.Gone), epoch, 0)
+		v.Reg.JobName = strings.Repeat("n", i%300)
+		b.Write(Pack(nil, &v))
+		want = append(want, v.ID)
+	}
+	for _, text := range []string{b.String(), strings.TrimSuffix(b.String(), "\n")} {
+		got, skipped := UnpackAll(text)
+		ids := []model.TenantID{}
+		for i := range got {
+			ids = append(ids, got[i].ID)
+		}
+		if d := cmp.Diff(want, ids); d != "" || skipped != bad || len(text) < 512<<10 {
+			t.Errorf("%d bytes: %d skipped, want %d (-want +got):\n%s", len(text), skipped, bad, d)
+		}
+	}
+	if got, skipped := UnpackAll(""); len(got) != 0 || skipped != 0 {
+		t.Errorf("nothing gives %d views", len(got))
+	}
+}

@@ -14,60 +14,91 @@ import (
 
 // Unpack reads one line that Pack wrote, without its newline.
 func Unpack(line string) (model.View, error) {
-	u := unpacker{}
-	u.v.Reg.ArrayTask, u.v.Reg.HetOffset = model.NoVal, model.NoVal
-	u.v.Terms.Weight = 1
+	var v model.View
+	if err := unpackInto(&v, line); err != nil {
+		return model.View{}, err
+	}
+	return v, nil
+}
+
+// unpackInto reads a line into a view that holds nothing. Views are large: where
+// there are many, none is copied.
+func unpackInto(v *model.View, line string) error {
+	u := unpacker{v: v}
+	v.Reg.ArrayTask, v.Reg.HetOffset = model.NoVal, model.NoVal
+	v.Terms.Weight = 1
 	for len(line) > 0 {
 		var pair string
 		pair, line, _ = strings.Cut(line, " ")
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return model.View{}, fmt.Errorf("%q is no key=value", pair)
+			return fmt.Errorf("%q is no key=value", pair)
 		}
 		if u.field(key, value); u.err != nil {
-			return model.View{}, fmt.Errorf("%s: %w", key, u.err)
+			return fmt.Errorf("%s: %w", key, u.err)
 		}
 	}
-	if u.v.ID == "" {
-		return model.View{}, errors.New("a view without an id")
+	if v.ID == "" {
+		return errors.New("a view without an id")
 	}
 	u.finish()
-	return u.v, nil
+	return nil
 }
 
 // UnpackAll reads lines that Pack wrote. A line that cannot be read is left
 // out and counted. Long texts are read by several processors at once.
 func UnpackAll(text string) (views []model.View, skipped int) {
 	const worth = 256 << 10
-	parts := min(runtime.GOMAXPROCS(0), len(text)/worth, 8)
-	if parts < 2 {
-		return unpackAll(text)
-	}
-	type part struct {
-		views   []model.View
-		skipped int
-	}
-	all := make([]part, parts)
+	parts := max(min(runtime.GOMAXPROCS(0), len(text)/worth, 8), 1)
+	all := make([]model.View, countLines(text))
+	rooms, read := make([][]model.View, parts), make([]int, parts)
 	var wg sync.WaitGroup
+	rest := all
 	for i := range parts {
 		var own string
 		own, text = cutLines(text, len(text)/(parts-i))
-		wg.Go(func() { all[i].views, all[i].skipped = unpackAll(own) })
+		n := countLines(own)
+		rooms[i], rest = rest[:n], rest[n:]
+		wg.Go(func() { read[i] = unpackLines(rooms[i], own) })
 	}
 	wg.Wait()
-	n := 0
-	for _, p := range all {
-		n += len(p.views)
-	}
-	views = make([]model.View, 0, n)
-	for _, p := range all {
-		views, skipped = append(views, p.views...), skipped+p.skipped
+	views = all[:0]
+	for i, room := range rooms {
+		views = append(views, room[:read[i]]...) // in place, unless some before could not be read
+		skipped += len(room) - read[i]
 	}
 	return views, skipped
 }
 
+// countLines counts the last one too where its newline is missing.
+func countLines(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	return n
+}
+
+// unpackLines reads lines into views, one for each, and returns how many could
+// be read: those stand first.
+func unpackLines(views []model.View, text string) (read int) {
+	for len(text) > 0 {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		if unpackInto(&views[read], line) != nil {
+			views[read] = model.View{}
+			continue
+		}
+		read++
+	}
+	return read
+}
+
 // cutLines cuts a text behind the line in which its byte n lies.
 func cutLines(text string, n int) (head, rest string) {
+	if n >= len(text) {
+		return text, ""
+	}
 	end := strings.IndexByte(text[n:], '\n')
 	if end < 0 {
 		return text, ""
@@ -75,23 +106,8 @@ func cutLines(text string, n int) (head, rest string) {
 	return text[:n+end+1], text[n+end+1:]
 }
 
-func unpackAll(text string) (views []model.View, skipped int) {
-	views = make([]model.View, 0, strings.Count(text, "\n"))
-	for len(text) > 0 {
-		var line string
-		line, text, _ = strings.Cut(text, "\n")
-		v, err := Unpack(line)
-		if err != nil {
-			skipped++
-			continue
-		}
-		views = append(views, v)
-	}
-	return views, skipped
-}
-
 type unpacker struct {
-	v     model.View
+	v     *model.View
 	steps string
 	err   error
 }
@@ -142,7 +158,7 @@ func (u *unpacker) field(key, s string) {
 	if u.regField(key, s) || u.termsField(key, s) {
 		return
 	}
-	v := &u.v
+	v := u.v
 	switch key {
 	case "id":
 		v.ID = model.TenantID(u.text(s))
@@ -276,7 +292,7 @@ func (u *unpacker) peak(s string) {
 // finish fills in what follows from the rest. The monotonic times of a tenant
 // that ended count from its registration.
 func (u *unpacker) finish() {
-	v := &u.v
+	v := u.v
 	v.State, v.SinceWall = model.Gone, v.End
 	v.Elapsed = max(v.End.Sub(v.Start), 0)
 	v.Since, v.EndedAt = v.Elapsed, v.Elapsed

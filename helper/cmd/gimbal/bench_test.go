@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ func BenchmarkStatus10000(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { _ = s.Serve(ctx, pagesOf(state)) }()
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt)) // as main does
 	w := world{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }, now: func() time.Time { return noon }}
 	before := cpuTime(b)
 	for b.Loop() {
