@@ -3,24 +3,37 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // WriteGPUs writes a table with a row for each GPU: what is in use of it, by
-// whom, under which policy.
-func WriteGPUs(w io.Writer, s *model.Snapshot) error {
+// whom, under which policy. shards, where it is not nil, tells of each GPU by
+// Slurm's number which of its shards are handed out: one is a token for the
+// GPU, and no part of it.
+func WriteGPUs(w io.Writer, s *model.Snapshot, shards func(minor int) string) error {
 	head := []string{"GPU", "UUID", "Name", "Policy", "Used", "Total", "Foreign", "Util", "Tenants", "Fault"}
+	if shards != nil {
+		head = slices.Insert(head, shardColumn, "Shards")
+	}
 	rows := [][]string{head}
 	for _, g := range s.GPUs {
-		rows = append(rows, gpuRow(s, g))
+		row := gpuRow(s, g)
+		if shards != nil {
+			row = slices.Insert(row, shardColumn, shards(g.Minor))
+		}
+		rows = append(rows, row)
 	}
 	var b strings.Builder
 	writeColumns(&b, rows, " ")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// shardColumn is where the shards stand: behind the policy.
+const shardColumn = 4
 
 func gpuRow(s *model.Snapshot, g model.GPU) []string {
 	var names []string

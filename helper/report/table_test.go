@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,7 +47,11 @@ func TestGPUs(t *testing.T) {
 	s.Foreign = map[string]model.Reading[model.Bytes]{"GPU-bb": model.Unknown[model.Bytes]()}
 	s.GPUs[1].Fault = "lost"
 	var b strings.Builder
-	if err := WriteGPUs(&b, s); err != nil {
+	if err := WriteGPUs(&b, s, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.GPUs[1].Minor = 7
+	if err := WriteGPUs(&b, s, func(minor int) string { return fmt.Sprintf("%d/8", minor) }); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "gpus.txt", b.String())

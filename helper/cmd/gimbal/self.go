@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
+	"github.com/gimbal-hpc/gimbal/helper/slurm"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
 )
 
@@ -116,7 +119,34 @@ func statusGPUs(s source, w world) int {
 	if note != "" {
 		return failure(w, "status", fmt.Errorf("the GPUs are not written to disk: ask without --offline"))
 	}
-	return done(w, "status", report.WriteGPUs(w.stdout, &snap))
+	return done(w, "status", report.WriteGPUs(w.stdout, &snap, shardsOf(snap.Node, w)))
+}
+
+// shardsOf tells how many shards of a GPU Slurm has handed out, nil where there
+// is no Slurm to ask. What cannot be told is Unknown.
+func shardsOf(node string, w world) func(minor int) string {
+	if !onPath("scontrol", w.env("PATH")) {
+		return nil
+	}
+	s, err := slurm.New(slurm.Options{Timeout: 3 * time.Second}).Shards(context.Background(), node)
+	return func(minor int) string {
+		switch {
+		case err != nil || minor < 0:
+			return "Unknown"
+		case s.Whole[minor]:
+			return "whole"
+		}
+		return fmt.Sprintf("%d/%d", s.Used[minor], s.Each)
+	}
+}
+
+func onPath(name, path string) bool {
+	for _, dir := range filepath.SplitList(path) {
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.Mode()&0o111 != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // statusDaemon shows how the daemon is.
