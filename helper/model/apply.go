@@ -46,6 +46,8 @@ func (n *Node) Apply(ev Event, now time.Duration) (*Tenant, error) {
 		return t, n.outcome(t, ev, now)
 	case EvContinued:
 		return t, n.continued(t, ev, now)
+	case EvAsked:
+		t.asked(ev.Text, now)
 	case EvSuspended:
 		t.Suspended = ev.Text
 	case EvUnstopped:
@@ -66,6 +68,7 @@ func (n *Node) Apply(ev Event, now time.Duration) (*Tenant, error) {
 // How long a tenant is left alone after somebody else continued it, or after
 // a signal meant for it arrived: Slurm continues a job before it ends it, and
 // the job may be writing its last checkpoint (facts: SIGCONT before SIGTERM).
+// Slurm's answer that it is not ending a job makes the first shorter.
 const (
 	settleAfterContinue = 10 * time.Second
 	settleAfterSignal   = 10 * time.Second
@@ -227,8 +230,21 @@ func (n *Node) continued(t *Tenant, ev Event, now time.Duration) error {
 	t.Action, t.Suspended = 0, ""
 	t.Settle = now + settleAfterContinue
 	n.admit(t)
-	return n.Fire(t, Continued, Reason{Code: "continued", Text: ev.Text}, now)
+	return n.Fire(t, Continued, Reason{Code: codeContinued, Text: ev.Text}, now)
 }
+
+// asked takes in what Slurm says of a tenant that somebody continued: one that
+// is not ending gets no more time from that.
+func (t *Tenant) asked(ending string, now time.Duration) {
+	switch {
+	case ending != "":
+		t.Settle = max(t.Settle, now+settleAfterContinue)
+	case t.State == Running && t.Reason.Code == codeContinued:
+		t.Settle = min(t.Settle, now)
+	}
+}
+
+const codeContinued = "continued"
 
 func (n *Node) end(t *Tenant, now time.Duration) error {
 	for i := range t.Steps {

@@ -104,6 +104,27 @@ func TestSettleAfterAnothersContinue(t *testing.T) {
 	}
 }
 
+// TestSlurmsAnswerEndsTheWait: a tenant that somebody continued is left alone
+// for longer while Slurm ends it, and no longer once Slurm says that it goes on;
+// what a signal gave it stays.
+func TestSlurmsAnswerEndsTheWait(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		code   string
+		text   string
+		settle time.Duration
+	}{
+		{"ending", codeContinued, "Slurm is ending the job", 4*time.Second + settleAfterContinue},
+		{"goes on", codeContinued, "", 4 * time.Second},
+		{"goes on, but a signal came", "signalled", "", 9 * time.Second},
+	} {
+		x := &Tenant{State: Running, Reason: Reason{Code: c.code}, Settle: 9 * time.Second}
+		if x.asked(c.text, 4*time.Second); x.Settle != c.settle {
+			t.Errorf("%s: settles until %s, want %s", c.name, x.Settle, c.settle)
+		}
+	}
+}
+
 func TestStaleOutcomeChangesNothing(t *testing.T) {
 	n := testNode()
 	a := register(t, n, "1@1", 10, Known(GiB), "", 0)

@@ -67,6 +67,7 @@ const (
 	EvDone       EventKind = "done"       // an action was confirmed
 	EvFailed     EventKind = "failed"     // an action failed or timed out and was rolled back
 	EvContinued  EventKind = "continued"  // somebody else continued what we stopped
+	EvAsked      EventKind = "asked"      // whether a tenant that somebody continued is ending: Text says so, "" if not
 	EvSuspended  EventKind = "suspended"  // another's stop is in force on it: Text says whose
 	EvUnstopped  EventKind = "unstopped"  // another's stop is gone
 	EvSignalled  EventKind = "signalled"  // a signal meant for the stopped tenant waits: Text names it

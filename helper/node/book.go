@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -46,6 +47,9 @@ type entry struct {
 	lookouts   map[proc.ID]*proc.Lookout // by root process, nil for one that has ended; under op
 	ended      bool                      // it is out of the book; under op
 	setBacks   []time.Duration           // when a command was stopped again; under op
+
+	asking atomic.Bool   // Slurm is being asked whether it is ending
+	asked  time.Duration // when it last was; of whoever asks
 
 	mu   sync.Mutex
 	want stopKind // how it is wanted stopped, "" to run: later workers join

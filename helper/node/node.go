@@ -44,6 +44,8 @@ type Stop struct {
 // Slurm is what the node asks of Slurm.
 type Slurm interface {
 	Evict(ctx context.Context, reg model.Registration, why string) error
+	// Completing tells whether a job is ending, or over.
+	Completing(ctx context.Context, job uint32) (bool, error)
 }
 
 // Parts are what a node is made of.

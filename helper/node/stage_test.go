@@ -179,6 +179,22 @@ func (d *driver) set(r model.GPUReport) {
 type slurm struct {
 	mu      sync.Mutex
 	evicted []uint32
+	answers []string // to whether a job is ending, "no" after the last
+	asked   []time.Time
+}
+
+func (s *slurm) Completing(context.Context, uint32) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, time.Now())
+	answer := "no"
+	if len(s.answers) > 0 {
+		answer, s.answers = s.answers[0], s.answers[1:]
+	}
+	if answer == "silence" {
+		return false, errors.New("no answer")
+	}
+	return answer == "yes", nil
 }
 
 func (s *slurm) Evict(_ context.Context, r model.Registration, _ string) error {

@@ -329,6 +329,8 @@ func (s evictions) Evict(_ context.Context, _ model.Registration, why string) er
 	return nil
 }
 
+func (evictions) Completing(context.Context, uint32) (bool, error) { return false, nil }
+
 // TestGivenUp: a process that the driver has given up, or keeps for too long, is
 // evicted, with the reason.
 func TestGivenUp(t *testing.T) {

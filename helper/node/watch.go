@@ -79,6 +79,7 @@ func (n *Node) letGo(e *entry) {
 	}
 	e.say(func(s *saying) bool { *s = saying{}; return true })
 	n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: "continued by somebody else"})
+	n.ask(e)
 }
 
 // waiting returns the signals that came for the tenant since it was stopped.

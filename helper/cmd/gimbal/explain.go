@@ -212,6 +212,11 @@ func entryText(e model.Entry) string {
 		return "an action failed and was undone: " + e.Text
 	case model.EvContinued:
 		return because("continued by somebody else", model.Reason{Text: e.Text})
+	case model.EvAsked:
+		if e.Text == "" {
+			return "Slurm says that the job goes on: it may be stopped again"
+		}
+		return "left alone: " + e.Text
 	case model.EvSuspended:
 		return "stopped by somebody else: " + e.Text
 	case model.EvUnstopped:

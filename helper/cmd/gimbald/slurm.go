@@ -42,6 +42,11 @@ func (s *slurmCommands) Evict(ctx context.Context, r model.Registration, why str
 	return nil
 }
 
+// Completing tells whether a job is ending, or over.
+func (s *slurmCommands) Completing(ctx context.Context, job uint32) (bool, error) {
+	return s.client.Completing(ctx, job)
+}
+
 // privateFor is how long an answer of Slurm's is good.
 const privateFor = 5 * time.Minute
 
