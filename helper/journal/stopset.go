@@ -310,31 +310,31 @@ type Takeover struct {
 // force (a new daemon was faster) it changes nothing and returns ErrFenced.
 //
 // It waits for the lock for at most wait and then goes on without: an owner
-// that hangs in the middle of a write must not keep its tenants stopped. The
+// that hangs in the middle of a write must not keep its tenants stopped. Nor must
+// a disk that cannot be written: an owner that hangs is not told then. The
 // entries stay written down until the next OpenStopSet, whose caller finds
 // them running: to continue twice is harmless, to forget is not. Release is to
 // be called when everything was continued; a new daemon waits for it.
 func TakeOver(path string, gen uint64, wait time.Duration) (*Takeover, error) {
-	lock, err := openLock(path)
-	if err != nil {
-		return nil, fmt.Errorf("take over the stop set: %w", err)
+	t := &Takeover{}
+	if lock, err := openLock(path); err == nil {
+		t.lock, t.Locked = lock, flock(lock, wait) == nil
 	}
-	t := &Takeover{lock: lock}
-	err = flock(lock, wait)
-	t.Locked = err == nil
-	if err != nil && !errors.Is(err, ErrHeld) {
-		_ = lock.Close()
-		return nil, fmt.Errorf("take over the stop set: %w", err)
-	}
-	if t.StopState, err = fenceIf(path, gen); err != nil {
-		_ = lock.Close()
-		return nil, fmt.Errorf("take over the stop set %s: %w", path, err)
+	var err error
+	t.StopState, err = fenceIf(path, gen)
+	if err != nil && (errors.Is(err, ErrFenced) || t.Tenants == nil) {
+		return nil, errors.Join(fmt.Errorf("take over the stop set %s: %w", path, err), t.Release())
 	}
 	return t, nil
 }
 
 // Release ends the takeover.
-func (t *Takeover) Release() error { return t.lock.Close() }
+func (t *Takeover) Release() error {
+	if t.lock == nil {
+		return nil
+	}
+	return t.lock.Close()
+}
 
 // fence moves the generation of the file at path on, so that whoever has it
 // open is fenced, and returns what it held.

@@ -327,9 +327,14 @@ func playGuard(r *rig) play {
 	}
 }
 
+// freezerRoot is the folder of a rig's cgroups.
+func freezerRoot(r *rig) string {
+	return fmt.Sprintf("/sys/fs/cgroup/freezer/slurm_faults_%d_%s", os.Getpid(), filepath.Base(r.dir))
+}
+
 // inFreezer puts a task into a cgroup of its own, as proctrack/cgroup does on v1.
 func inFreezer(k *task) {
-	root := fmt.Sprintf("/sys/fs/cgroup/freezer/slurm_faults_%d_%s", os.Getpid(), filepath.Base(k.r.dir))
+	root := freezerRoot(k.r)
 	dir := filepath.Join(root, "uid_0", fmt.Sprintf("job_%d", k.job), "step_0")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		k.r.t.Skipf("SKIPPED: no freezer of cgroup v1: %v", err)

@@ -1,0 +1,288 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
+)
+
+// long is n in a long run, else a few.
+func long(n, few int) int {
+	if os.Getenv("GIMBAL_LONG") != "" {
+		return n
+	}
+	return few
+}
+
+// TestManyProcesses: a tenant of very many processes, and one that forks all the
+// time, are paused whole; and when the daemon and its guard are killed in the
+// middle, none of them stays stopped.
+func TestManyProcesses(t *testing.T) {
+	for name, args := range map[string]string{
+		"many":         fmt.Sprintf("--fork %d", long(5000, 400)),
+		"a fork storm": "--fork-every 3 --child-life 200 --fork-kind setsid",
+		"daemons":      "--fork-every 10 --child-life 300 --fork-kind daemon",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, setting{config: impatient})
+			r.start()
+			k := r.launch("2GiB", "--memory 512MiB --gpu-ms 5 --cpu-ms 5 "+args)
+			r.await(k, model.Running)
+			k.trains()
+			for _, at := range []string{"pause.told 1", "pause.told 3", "pause.taken 1"} {
+				r.order(k, "release")
+				r.await(k, model.Running)
+				k.trains()
+				p := play{begin: func() { r.order(k, model.PrimPause) }, over: func() bool { return r.is(k, model.Paused) }}
+				if !r.breakOff(scene{}, p, killedWithGuard, at) && name != "daemons" {
+					t.Errorf("%s was not passed", at)
+				}
+			}
+			r.order(k, "release")
+			r.await(k, model.Running)
+			k.finish()
+			r.strange.wantUntouched(t)
+		})
+	}
+}
+
+// TestManyTenants: all of very many tenants are known to the next daemon, and run.
+func TestManyTenants(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setting{config: impatient, gpu: simgpu.Options{Memory: "80GiB"}})
+	r.start()
+	var all []*task
+	for range long(300, 40) {
+		all = append(all, r.launch("100MiB", "--memory 8MiB --gpu-ms 1 --cpu-ms 2000 --startup 1"))
+	}
+	for _, k := range all {
+		r.await(k, model.Running)
+	}
+	for _, k := range all {
+		r.order(k, model.PrimPause)
+	}
+	for _, k := range all {
+		r.await(k, model.Paused)
+	}
+	begin := time.Now()
+	r.killed()
+	r.wantRunning()
+	t.Logf("%d tenants run %s after the daemon's death", len(all), time.Since(begin))
+	r.start()
+	r.wantWhole()
+	r.finishAll()
+}
+
+// TestOldGuard: a guard that slept while its daemon died, and wakes beside the
+// next one, continues nothing of what that has stopped.
+func TestOldGuard(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setting{config: impatient})
+	r.start()
+	k := r.living(nil, nil)
+	old := r.guard()
+	kill(t, old, unix.SIGSTOP)
+	r.killed()
+	r.start()
+	r.order(k, model.PrimPause)
+	r.await(k, model.Paused)
+	kill(t, old, unix.SIGCONT)
+	eventually(t, patience, "the old guard leaves", func() bool { s, ok := statOf(old); return !ok || s.state == 'Z' })
+	if v := r.view(k); v.State != model.Paused || len(k.stopped()) != len(k.pids()) {
+		t.Errorf("it is %s, and %d of %d processes are stopped", v.State, len(k.stopped()), len(k.pids()))
+	}
+	r.finishAll()
+}
+
+// TestReusedPids: the pid of a process that was stopped is another's by the time
+// the next daemon comes. Somebody has stopped that one: it stays stopped.
+func TestReusedPids(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setting{config: impatient})
+	r.start()
+	k := r.launch("1GiB", "--memory 512MiB --gpu-ms 5 --cpu-ms 5")
+	r.await(k, model.Running)
+	k.trains()
+	r.order(k, model.PrimPause)
+	r.await(k, model.Paused)
+	kill(t, r.guard(), unix.SIGKILL)
+	r.killed()
+	pid := k.cmd.Process.Pid
+	kill(t, pid, unix.SIGKILL)
+	<-k.done
+	other := atPid(t, pid)
+	kill(t, pid, unix.SIGSTOP)
+	r.start()
+	time.Sleep(300 * time.Millisecond)
+	if s, ok := statOf(pid); !ok || s.state != 'T' {
+		t.Errorf("a stranger with a pid that was ours is %c", s.state)
+	}
+	if reply := r.status(); len(reply.Tenants) > 0 {
+		t.Errorf("a stranger counts as %+v", reply.Tenants)
+	}
+	_ = other.Process.Kill()
+	_ = other.Wait()
+}
+
+// atPid starts a process that has this pid.
+func atPid(t *testing.T, pid int) *exec.Cmd {
+	t.Helper()
+	const last = "/proc/sys/kernel/ns_last_pid"
+	for range 200 {
+		if err := os.WriteFile(last, fmt.Append(nil, pid-1), 0); err != nil {
+			t.Skipf("SKIPPED: no pid can be asked for: %v", err)
+		}
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if cmd.Process.Pid == pid {
+			return cmd
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	t.Skip("SKIPPED: the pid went to somebody else each time")
+	return nil
+}
+
+// TestDriverThatFails: with a driver that is not there yet, is gone, mismatched,
+// lost or hangs, nothing is stopped, what was paused runs, and jobs are managed
+// once it is well.
+func TestDriverThatFails(t *testing.T) {
+	for _, c := range []struct{ name, broken, well string }{
+		{"mismatch", "driver=mismatch", "driver=ok"},
+		{"lost GPU", "lost=yes", "lost=no"},
+		{"gone and reloaded", "present=no", "present=yes"},
+		{"hangs", "hang=4s", "hang=0s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, setting{config: impatient})
+			r.write("gimbald.toml", withStale(r))
+			r.start()
+			k := r.living(nil, nil)
+			r.order(k, model.PrimPause)
+			r.await(k, model.Paused)
+			r.gpu.Ctl("set", c.broken)
+			if c.broken == "hang=4s" || c.broken == "driver=mismatch" {
+				eventually(t, patience, "what was paused runs", func() bool { return len(k.stopped()) == 0 })
+			} else {
+				time.Sleep(500 * time.Millisecond)
+			}
+			if r.status() == nil {
+				t.Error("the daemon does not answer")
+			}
+			r.gpu.Ctl("set", c.well)
+			r.await(k, model.Paused) // the order stands
+			r.order(k, "release")
+			r.await(k, model.Running)
+			k.trains()
+			r.finishAll()
+		})
+	}
+	t.Run("not there yet", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, setting{config: impatient})
+		r.write("gimbald.toml", withStale(r))
+		r.gpu.Stop()
+		r.start()
+		eventually(t, patience, "the node is degraded", func() bool { return r.status().Degraded != "" })
+		r.gpu.Restart(simgpu.Options{})
+		eventually(t, patience, "it is managed", func() bool { return r.status().Degraded == "" })
+		k := r.living(nil, nil)
+		r.order(k, model.PrimPause)
+		r.await(k, model.Paused)
+		r.finishAll()
+	})
+}
+
+// withStale is the configuration with readings that are old after a second.
+func withStale(r *rig) string {
+	text, err := os.ReadFile(r.path("gimbald.toml"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	const at = `interval = "50ms"`
+	return replaceOnce(r.t, string(text), at, at+"\nstale = \"1s\"")
+}
+
+func replaceOnce(t *testing.T, text, old, new string) string {
+	t.Helper()
+	if strings.Count(text, old) != 1 {
+		t.Fatalf("%q is %d times in:\n%s", old, strings.Count(text, old), text)
+	}
+	return strings.Replace(text, old, new, 1)
+}
+
+// TestDebugger: a process of a tenant stands in a debugger while the tenant is
+// paused and resumed. It stays there, and goes on when it is let go.
+func TestDebugger(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setting{config: impatient})
+	r.start()
+	k := r.living(nil, nil)
+	children := childrenOf(k.cmd.Process.Pid)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pid := children[0]
+	if err := unix.PtraceAttach(pid); err != nil {
+		t.Skipf("SKIPPED: no process can be traced here: %v", err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, unix.WALL, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.order(k, model.PrimPause)
+	r.await(k, model.Paused)
+	r.order(k, model.PrimResume)
+	r.await(k, model.Running)
+	k.trains()
+	if s, _ := statOf(pid); s.state != 't' {
+		t.Errorf("the process in the debugger is %c", s.state)
+	}
+	if err := unix.PtraceDetach(pid); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "it goes on", func() bool { return len(k.stopped()) == 0 })
+	r.finishAll()
+}
+
+// TestAnothersFreeze: a cgroup that somebody else froze is neither paused nor
+// thawed, and its tenant is shown as stopped by another.
+func TestAnothersFreeze(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setting{config: impatient})
+	r.start()
+	k := r.living(nil, inFreezer)
+	state := fmt.Sprintf("%s/uid_0/job_%d/step_0/freezer.state", freezerRoot(r), k.job)
+	if err := os.WriteFile(state, []byte("FROZEN"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "it shows as frozen", func() bool { v := r.view(k); return v != nil && v.Suspended == "frozen" })
+	r.order(k, model.PrimPause)
+	r.order(k, model.PrimResume)
+	r.order(k, "release")
+	time.Sleep(500 * time.Millisecond)
+	r.killed()
+	r.start()
+	time.Sleep(500 * time.Millisecond)
+	if text, err := os.ReadFile(state); err != nil || string(text) != "FROZEN\n" {
+		t.Errorf("the cgroup is %s (%v)", text, err)
+	}
+	if err := os.WriteFile(state, []byte("THAWED"), 0); err != nil {
+		t.Fatal(err)
+	}
+	k.trains()
+	r.finishAll()
+}
