@@ -42,16 +42,14 @@ func (u *until) Schedule() float64 {
 	return sim.Never
 }
 
-// worstRatio is what throughput reaches of the best local schedule at least. It
-// gives each tenant as much time, so that one whose speed falls in a pair falls
-// behind one that runs alone; the best schedule gives each pair as much time as
-// any two that take turns. Where many pairs do not pay, as on "v100 physical",
-// that costs up to a twentieth; on the other tables it is within 3 %.
-const worstRatio = 0.95
+// worstRatio is what throughput reaches at least of the best local schedule that
+// lets nobody compute beside others at a loss, as throughput lets nobody. One
+// that does, to be done with those who do little, does up to a twentieth more.
+const worstRatio = 0.97
 
 // TestNearTheBest lets 64 random jobs share 16 GPUs, four to each as they come,
 // under throughput, and compares the work per GPU-second with that of the best
-// pairs on each GPU in equal turns. The best pairs of all 64 on 32 GPUs are
+// groups on each GPU in equal turns. The best pairs of all 64 on 32 GPUs are
 // reported beside it.
 func TestNearTheBest(t *testing.T) {
 	const path, seeds, n, gpus, span = "../../../../shared/data/gavel_pairs_1gpu.csv", 3, 64, 16, 400000
@@ -64,7 +62,7 @@ func TestNearTheBest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours, local, free := 0.0, 0.0, 0.0
+		ours, local, atLoss, free := 0.0, 0.0, 0.0, 0.0
 		for seed := range uint64(seeds) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			var jobs []sim.Job
@@ -80,16 +78,69 @@ func TestNearTheBest(t *testing.T) {
 			}
 			ours += u.done / (gpus * span)
 			for g := range gpus {
-				local += bestPairs(pairs, []sim.Job{jobs[g], jobs[g+gpus], jobs[g+2*gpus], jobs[g+3*gpus]}) / gpus
+				four := []*sim.Job{&jobs[g], &jobs[g+gpus], &jobs[g+2*gpus], &jobs[g+3*gpus]}
+				local += bestGroups(&speed.Model{Pairs: pairs}, false, four, nil) / gpus
+				atLoss += bestGroups(&speed.Model{Pairs: pairs}, true, four, nil) / gpus
 			}
 			free += bestPairs(pairs, jobs)
 		}
-		t.Logf("%s %s: work per GPU-second %.3f; best on each GPU %.3f, ratio %.3f; best placement %.3f, ratio %.3f",
-			c.GPU, c.Table, ours/seeds, local/seeds, ours/local, free/seeds, ours/free)
+		t.Logf("%s %s: work per GPU-second %.3f; best on each GPU %.3f, ratio %.3f; sharing at a loss too %.3f, ratio %.3f; best placement %.3f, ratio %.3f",
+			c.GPU, c.Table, ours/seeds, local/seeds, ours/local, atLoss/seeds, ours/atLoss, free/seeds, ours/free)
 		if ours < worstRatio*local {
 			t.Errorf("%s %s: %.3f of the best local schedule, want %v", c.GPU, c.Table, ours/local, worstRatio)
 		}
 	}
+}
+
+// bestGroups is the work per GPU-second of jobs in the best groups, each of which
+// has an equal turn, in addition to the groups that were made before. Unless a
+// loss is allowed, a group does more than it would without any one of its jobs.
+func bestGroups(m *speed.Model, atLoss bool, rest []*sim.Job, groups []float64) float64 {
+	if len(rest) == 0 {
+		sum := 0.0
+		for _, work := range groups {
+			sum += work
+		}
+		return sum / float64(len(groups))
+	}
+	best := 0.0
+	for others := range 1 << (len(rest) - 1) {
+		group, left := rest[:1:1], []*sim.Job(nil)
+		for i, j := range rest[1:] {
+			if others>>i&1 == 1 {
+				group = append(group, j)
+			} else {
+				left = append(left, j)
+			}
+		}
+		if atLoss || pays(m, group) {
+			best = max(best, bestGroups(m, atLoss, left, append(groups[:len(groups):len(groups)], together(m, group))))
+		}
+	}
+	return best
+}
+
+// pays tells whether jobs do more at once than without any one of them.
+func pays(m *speed.Model, group []*sim.Job) bool {
+	for i := range group {
+		if len(group) > 1 && together(m, group) <= together(m, slices.Delete(slices.Clone(group), i, i+1)) {
+			return false
+		}
+	}
+	return true
+}
+
+// together is the work of jobs that compute at once.
+func together(m *speed.Model, jobs []*sim.Job) float64 {
+	if len(jobs) == 1 {
+		return 1
+	}
+	speeds, sum := make([]float64, len(jobs)), 0.0
+	m.Speeds(jobs, speeds)
+	for _, v := range speeds {
+		sum += v
+	}
+	return sum
 }
 
 // bestPairs is the work per GPU-second of jobs in the best pairs, each of which
