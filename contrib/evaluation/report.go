@@ -76,6 +76,7 @@ ours is better.
 	for i := range objectives {
 		summary(w, &objectives[i], all)
 	}
+	against(w, all)
 	fmt.Fprint(w, "# All figures\n")
 	for i := range all {
 		all[i].table(w)
@@ -101,6 +102,50 @@ func summary(w io.Writer, o *objective, all []finding) {
 
 func (o *objective) cell(e *entry) string { return fmt.Sprintf("%s (%s)", value(o.of(e)), e.Policy) }
 
+// against compares the shipped policy for each objective with every baseline by
+// itself, over all scenarios.
+func against(w io.Writer, all []finding) {
+	fmt.Fprint(w, "## Against each baseline\n\nGeometric means over all scenarios of what ours gains over one baseline throughout.\n\n| baseline |")
+	rule := "|---|"
+	for _, o := range objectives {
+		fmt.Fprintf(w, " %s: `%s` |", o.name, o.ours)
+		rule += "---|"
+	}
+	fmt.Fprintln(w, "\n"+rule)
+	for _, name := range rivals(all) {
+		fmt.Fprintf(w, "| %s |", name)
+		for i := range objectives {
+			fmt.Fprintf(w, " %s |", objectives[i].over(name, all))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+}
+
+// rivals are the baselines that pack, by their own placement or on Slurm's.
+func rivals(all []finding) []string {
+	var names []string
+	for _, f := range all[:min(1, len(all))] {
+		for _, e := range f.Policies {
+			if e.Kind == "packing" || e.Kind == "same placement" {
+				names = append(names, e.Policy)
+			}
+		}
+	}
+	return names
+}
+
+// over is what ours gains over one baseline in all scenarios.
+func (o *objective) over(name string, all []finding) string {
+	t := newTally()
+	for i := range all {
+		if ours, e := all[i].named(o.ours), all[i].named(name); ours != nil && e != nil {
+			t.add(o.gain(ours, e))
+		}
+	}
+	return t.mean()
+}
+
 // tally adds up ratios.
 type tally struct {
 	logs, least float64
@@ -123,8 +168,10 @@ func (t *tally) String() string {
 	if t.n == 0 {
 		return "nothing to compare"
 	}
-	return fmt.Sprintf("geometric mean %.2f, least %.2f, not below 1 in %d of %d", math.Exp(t.logs/float64(t.n)), t.least, t.wins, t.n)
+	return fmt.Sprintf("geometric mean %s, least %.2f, not below 1 in %d of %d", t.mean(), t.least, t.wins, t.n)
 }
+
+func (t *tally) mean() string { return fmt.Sprintf("%.2f", math.Exp(t.logs/float64(max(t.n, 1)))) }
 
 func value(v float64) string {
 	switch {
