@@ -49,6 +49,8 @@ func copySource(t *testing.T) string {
 			return err
 		}
 		switch {
+		case rel == ".git" && !d.IsDir(): // of a work tree
+			return nil
 		case rel == ".git" || rel == "build":
 			return fs.SkipDir
 		case d.IsDir():
