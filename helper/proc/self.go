@@ -44,6 +44,10 @@ func Suffer(sig unix.Signal) error {
 	return unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 }
 
+// Plain has a signal do to this process what it does to one without a handler:
+// Go's own for SIGQUIT prints stacks.
+func Plain(sig unix.Signal) error { return action(sig, &kernelAction{}, nil) }
+
 func action(sig unix.Signal, to, old *kernelAction) error {
 	const setSize = 8
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),

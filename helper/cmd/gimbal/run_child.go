@@ -73,7 +73,8 @@ func (c *child) become(set []string) error {
 // beChild is the command's process before it is the command. It returns only
 // where it cannot become that.
 func beChild(args []string, stderr io.Writer) int {
-	const least = 3 // descriptor, path, argv[0]
+	_ = proc.Plain(unix.SIGQUIT) // a terminal's ^\ may come before the command is there
+	const least = 3              // descriptor, path, argv[0]
 	if len(args) < least {
 		fmt.Fprintln(stderr, "gimbal: run-child is for gimbal run itself")
 		return exitUsage
