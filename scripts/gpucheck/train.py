@@ -115,7 +115,9 @@ def main():
         if held is not None and held[-1].item() != 7:
             say("damaged")
             return 1
-    except torch.cuda.OutOfMemoryError as e:
+    except RuntimeError as e:
+        if "out of memory" not in str(e):
+            raise
         say("out-of-memory", text=str(e).splitlines()[0][:200])
         return OUT_OF_MEMORY
     return 0
