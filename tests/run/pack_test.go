@@ -1,0 +1,100 @@
+package run
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHeldUntilThereIsRoom: of two trainers of 60 % of the memory each the
+// second is held; both finish.
+func TestHeldUntilThereIsRoom(t *testing.T) {
+	onGPU(t, "", func(t *testing.T, h *host) {
+		args := []string{"--memory=9.6GiB"}
+		first := h.start(alice, append(args, trainer("first", "--memory", "9.6GiB", "--seconds", "2")...)...)
+		h.awaitState(alice, "r1", "RUNNING")
+		h.gpu.WaitClients(1)
+		second := h.start(alice, append(args, trainer("second", "--memory", "9.6GiB", "--seconds", "1")...)...)
+		h.awaitState(alice, "r2", "HELD")
+		out, err := h.gimbal(alice, "explain", "r2").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "held: needs 9.6GiB on GPU 0") {
+			t.Errorf("explain r2: %v\n%s", err, out)
+		}
+		for _, j := range []*job{first, second} {
+			if code := h.wait(j); code != 0 {
+				t.Errorf("exit code %d: %s", code, j.out.String())
+			}
+		}
+		for _, e := range h.gpu.Events() {
+			if e.Name == "out-of-memory" {
+				t.Errorf("%s ran out of memory", e.Label)
+			}
+		}
+		if _, longest := h.gpu.Record().Overlap("first", "second"); longest > 50*time.Millisecond {
+			t.Errorf("both computed at once for %s", longest)
+		}
+	})
+}
+
+// TestTurns: two trainers that fit take turns: at once compute only the kernels
+// that were queued when one was paused.
+func TestTurns(t *testing.T) {
+	onGPU(t, "", func(t *testing.T, h *host) {
+		args := []string{"--memory=4GiB"}
+		short := []string{"--memory", "4GiB", "--seconds", "4", "--gpu-ms", "4", "--cpu-ms", "1", "--queue", "1"}
+		one := h.start(alice, append(args, trainer("one", short...)...)...)
+		two := h.start(alice, append(args, trainer("two", short...)...)...)
+		for _, j := range []*job{one, two} {
+			if code := h.wait(j); code != 0 {
+				t.Errorf("exit code %d: %s", code, j.out.String())
+			}
+		}
+		rec := h.gpu.Record()
+		total, longest := rec.Overlap("one", "two")
+		a, b := rec.Busy("one"), rec.Busy("two")
+		t.Logf("computed %s and %s, at once %s", a, b, total)
+		if longest > 100*time.Millisecond || total > (a+b)/10 {
+			t.Errorf("both computed at once for %s, %s in one piece", total, longest)
+		}
+		turns, last := 0, ""
+		for _, i := range rec {
+			if i.Label != last {
+				turns, last = turns+1, i.Label
+			}
+		}
+		if turns < 4 {
+			t.Errorf("only %d turns", turns)
+		}
+	})
+}
+
+// TestOwnerSteers: the owner pauses, resumes, notifies and evicts his commands
+// as he does his jobs.
+func TestOwnerSteers(t *testing.T) {
+	onGPU(t, "", func(t *testing.T, h *host) {
+		notes := h.scratch(alice, "notes")
+		j := h.start(alice, trainer("one", "--notify", "USR1:"+notes, "--on-term", notes, "--term-exit", "3")...)
+		h.gpu.WaitClients(1)
+		for _, step := range []struct{ do, want string }{{"pause", "PAUSED"}, {"resume", "RUNNING"}, {"release", "RUNNING"}} {
+			if out, err := h.order(alice, step.do, "r1"); err != nil {
+				t.Fatalf("%s: %v: %s", step.do, err, out)
+			}
+			h.awaitState(alice, "r1", step.want)
+		}
+		if out, err := h.order(alice, "notify", "r1"); err != nil {
+			t.Errorf("notify: %v: %s", err, out)
+		}
+		h.await("the notice", func() bool { text, _ := os.ReadFile(notes); return len(text) > 0 })
+		if out, err := h.order(alice, "evict", "r1"); err != nil {
+			t.Errorf("evict: %v: %s", err, out)
+		}
+		if code := h.wait(j); code != 3 {
+			t.Errorf("exit code %d: %s", code, j.out.String())
+		}
+		out, err := h.gimbal(alice, "status", "-n", "-P", "-j", "r1", "-o", "JobID,State,ExitCode").CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != "r1|EVICTED|3:0" {
+			t.Errorf("status: %v: %s", err, out)
+		}
+	})
+}
