@@ -167,7 +167,11 @@ class Job:
 
 
 def stopped(pid):
-    text = Path(f"/proc/{pid}/stat").read_text()
+    """Whether a process is stopped."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        raise Failed("it ended before it was stopped or continued") from None
     return text[text.rindex(")") + 2] in "Tt"
 
 
