@@ -308,6 +308,9 @@ func (n *Node) lookGPUs(s Sample, now time.Duration) {
 // look takes in a look that began at a time.
 func (t *Tenant) look(s TenantSample, at, now time.Duration) {
 	t.Procs = s.Procs
+	if s.Progress.Known() {
+		t.Progress = s.Progress
+	}
 	if s.Use == nil {
 		return
 	}

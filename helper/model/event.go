@@ -127,10 +127,11 @@ type Order struct {
 
 // TenantSample is what one look at /proc and the driver gave for a tenant.
 type TenantSample struct {
-	Tenant TenantID
-	Procs  int              // live processes
-	Use    map[string]Usage // by GPU; a GPU that could not be read is absent
-	Busy   bool             // computed since the last sample, by a known reading
+	Tenant   TenantID
+	Procs    int               // live processes
+	Use      map[string]Usage  // by GPU; a GPU that could not be read is absent
+	Busy     bool              // computed since the last sample, by a known reading
+	Progress Reading[Progress] // newest of its counters; unknown where there is none
 }
 
 // Sample is what is new since the one before.

@@ -109,19 +109,20 @@ type Tenant struct {
 	Tally      Tally         `json:"tally"`
 	Service    float64       `json:"service"` // weighted seconds of attained service, level with its mates at its arrival
 
-	Procs     int              `json:"procs"` // live processes
-	Use       map[string]Usage `json:"use"`   // by GPU
-	Peak      map[string]Bytes `json:"peak"`  // highest memory seen, by GPU
-	OnGPU     bool             `json:"on_gpu"`
-	OnSince   time.Duration    `json:"on_since"`            // when OnGPU last changed
-	BusyAt    time.Duration    `json:"busy_at"`             // when it was last seen computing
-	Settle    time.Duration    `json:"settle"`              // not to be stopped before: it was continued by somebody else
-	Suspended string           `json:"suspended,omitempty"` // another's stop that is in force: "slurm", "external"
-	Signalled string           `json:"signalled,omitempty"` // a signal meant for it arrived while it was stopped; cleared when it runs
-	Retry     time.Duration    `json:"retry"`               // not to be acted upon before, after a failure
-	Failures  int              `json:"failures"`            // of operations in a row
-	Over      time.Duration    `json:"over"`                // since when it uses more than it declared, 0 if not
-	NoSwap    string           `json:"no_swap,omitempty"`   // why its memory cannot be moved to host RAM, "" as far as is known
+	Procs     int               `json:"procs"` // live processes
+	Use       map[string]Usage  `json:"use"`   // by GPU
+	Peak      map[string]Bytes  `json:"peak"`  // highest memory seen, by GPU
+	OnGPU     bool              `json:"on_gpu"`
+	Progress  Reading[Progress] `json:"progress,omitzero"`   // as the job last wrote it
+	OnSince   time.Duration     `json:"on_since"`            // when OnGPU last changed
+	BusyAt    time.Duration     `json:"busy_at"`             // when it was last seen computing
+	Settle    time.Duration     `json:"settle"`              // not to be stopped before: it was continued by somebody else
+	Suspended string            `json:"suspended,omitempty"` // another's stop that is in force: "slurm", "external"
+	Signalled string            `json:"signalled,omitempty"` // a signal meant for it arrived while it was stopped; cleared when it runs
+	Retry     time.Duration     `json:"retry"`               // not to be acted upon before, after a failure
+	Failures  int               `json:"failures"`            // of operations in a row
+	Over      time.Duration     `json:"over"`                // since when it uses more than it declared, 0 if not
+	NoSwap    string            `json:"no_swap,omitempty"`   // why its memory cannot be moved to host RAM, "" as far as is known
 
 	accounted time.Duration
 }

@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"helper/config":    {"helper/model", "helper/policy", "policies"},
 	"helper/failpoint": {},
 	"helper/gpu":       {"helper/model"},
+	"helper/learn":     {"helper/model"},
 	"helper/cuda":      {"helper/failpoint", "helper/model"},
 	"helper/proc":      {"helper/failpoint", "helper/model"},
 	"helper/slurm":     {"helper/model"},
@@ -39,7 +40,7 @@ var mayImport = map[string][]string{
 
 // pure rooms never touch the clock, the system, the network, random numbers or
 // logs.
-var pure = map[string]bool{"helper/model": true, "helper/policy": true}
+var pure = map[string]bool{"helper/model": true, "helper/policy": true, "helper/learn": true}
 
 var impure = map[string]bool{"os": true, "os/exec": true, "os/signal": true, "net": true, "net/http": true,
 	"math/rand": true, "math/rand/v2": true, "crypto/rand": true, "log": true, "log/slog": true,
