@@ -91,6 +91,10 @@ func (g *guard) watch(beats <-chan uint64) error {
 // stalled continues everything: nobody decides any more.
 func (g *guard) stalled() {
 	t, err := journal.TakeOver(g.opts.stopSet, g.gen, time.Second)
+	if errors.Is(err, journal.ErrFenced) { // by an earlier hang; nothing was stopped since
+		g.log.Warn().Msgf("the daemon's loop has not turned for %s: everything runs already", g.opts.stall)
+		return
+	}
 	if err != nil {
 		g.log.Error().Err(err).Msg("the daemon hangs and what it stopped cannot be found")
 		return
