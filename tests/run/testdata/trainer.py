@@ -22,9 +22,10 @@ def translate(lines):
     for line in lines:
         now, word = time.monotonic(), line.split()
         if word[:1] == ["iter"]:
-            made = int(word[1]) - count
+            now_at = int(word[1].partition("/")[0])  # "5/150" where the end is known
+            made = now_at - count
             say("iteration", t0=last, t1=now, gpu_s=made * GPU_MS / 1000)
-            last, count = now, int(word[1])
+            last, count = now, now_at
         elif word[:1] == ["done"]:
             count = int(word[1].partition("=")[2])
             say("done", iterations=count, wall_s=now - begin, gpu_s=count * GPU_MS / 1000, result=f"{count} iterations")
