@@ -30,8 +30,8 @@ func TestDaemonDies(t *testing.T) {
 			h.startDaemon()
 		}
 		h.await("another daemon", func() bool { pid := h.daemonPID(alice); return pid != 0 && pid != old })
-		h.awaitState(alice, "r1", "RUNNING")
-		h.steer(alice, "pause", "r1", "PAUSED")
+		h.awaitState(alice, "r1", "PAUSED") // the order stands
+		h.awaitProc(pid, "stopped by it", "T")
 		h.steer(alice, "release", "r1", "RUNNING")
 		_ = j.Process.Signal(syscall.SIGTERM)
 		if code := h.wait(j); code != 3 {
