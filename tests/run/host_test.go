@@ -58,12 +58,10 @@ func newHost(t *testing.T, gimbald bool) *host {
 	return startHost(t, gimbald, nil, "")
 }
 
-// newGPUHost starts a host with a simulated GPU. Tests on one take minutes all
-// together.
+// newGPUHost starts a host with a simulated GPU.
 func newGPUHost(t *testing.T, gimbald bool, toml string) *host {
 	t.Helper()
 	needRoot(t)
-	needTime(t)
 	return startHost(t, gimbald, simgpu.Start(t, simgpu.Options{GPUs: 1}), toml)
 }
 
