@@ -186,7 +186,7 @@ static void set_environment(spank_t sp, const char *env)
 			continue;
 		memcpy(name, env, (size_t)(equals - env));
 		name[equals - env] = '\0';
-		spank_setenv(sp, name, equals + 1, 1);
+		spank_setenv(sp, name, equals + 1, 0); /* what the user set stays */
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 )
 
@@ -51,5 +52,6 @@ func (c *Config) bind(p *policy.Policy) string {
 	}
 	p.Limits.MaxPause = most
 	p.Limits.Breath = min(p.Limits.Breath, most)
+	p.Share.Period = min(p.Share.Period, max(most/2, model.ShortestPeriod))
 	return note
 }

@@ -30,6 +30,7 @@ type Config struct {
 	Guard   Guard   `toml:"guard"`
 	Swap    Swap    `toml:"swap"`
 	Run     Run     `toml:"run"`
+	MPS     MPS     `toml:"mps"`
 	Slurm   Slurm   `toml:"slurm"`
 	Access  Access  `toml:"access"`
 	Metrics Metrics `toml:"metrics"`
@@ -134,12 +135,25 @@ const (
 	RunNo   = "no"
 )
 
+// MPS says where the site's MPS control daemon is found, for the policies that
+// make jobs its clients.
+type MPS struct {
+	Pipe      string        `toml:"pipe_directory" restart:"yes"` // folder of its pipes; "": there is none
+	Control   string        `toml:"control" restart:"yes"`        // its control program, a name or a path
+	MultiUser bool          `toml:"multi_user" restart:"yes"`     // it was started for several users
+	Check     time.Duration `toml:"check" restart:"yes"`          // between two questions whether it answers
+}
+
 // Slurm says how Slurm's own commands are called.
 type Slurm struct {
 	Bin          string        `toml:"bin" restart:"yes"`  // folder of scontrol and scancel; "": PATH
 	Conf         string        `toml:"conf" restart:"yes"` // SLURM_CONF for them; "": Slurm's own
 	Timeout      time.Duration `toml:"timeout"`            // of one call
 	AdminComment bool          `toml:"admin_comment"`      // write a summary into accounting's AdminComment of each packed job
+
+	Credit      bool          `toml:"credit"`       // whether a job's time limit is moved by what it was kept stopped
+	CreditEvery time.Duration `toml:"credit_every"` // between two such calls of this node
+	CreditMax   time.Duration `toml:"credit_max"`   // that one job gets in all
 }
 
 // Access says who sees and calibrates what.
@@ -193,7 +207,8 @@ func Default() *Config {
 		},
 		Swap:   Swap{Enabled: true, Library: "libcuda.so.1", Command: "cuda-checkpoint", Margin: model.GiB},
 		Run:    Run{Allow: RunAuto, PerUser: 32},
-		Slurm:  Slurm{Timeout: 10 * time.Second},
+		MPS:    MPS{Control: "nvidia-cuda-mps-control", Check: 10 * time.Second},
+		Slurm:  Slurm{Timeout: 10 * time.Second, CreditEvery: time.Minute, CreditMax: 24 * time.Hour},
 		Access: Access{Private: PrivateSlurm, Operators: []string{}},
 		Metrics: Metrics{
 			Textfile: "/var/lib/prometheus/node-exporter/gimbal.prom", Interval: 15 * time.Second, Jobs: true,

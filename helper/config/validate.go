@@ -43,6 +43,7 @@ func (c *Config) checkPaths(dec *decoder) {
 		{"sample.proc", c.Sample.Proc, false},
 		{"sample.cgroup", c.Sample.Cgroup, false},
 		{"policy.dir", c.Policy.Dir, false},
+		{"mps.pipe_directory", c.MPS.Pipe, true},
 		{"slurm.bin", c.Slurm.Bin, true},
 		{"slurm.conf", c.Slurm.Conf, true},
 		{"metrics.textfile", c.Metrics.Textfile, true},
@@ -50,6 +51,12 @@ func (c *Config) checkPaths(dec *decoder) {
 		if !filepath.IsAbs(p.value) && (p.value != "" || !p.empty) {
 			dec.fail(p.key, "%s: %q must be an absolute path", p.key, p.value)
 		}
+	}
+	if filepath.Clean(c.MPS.Pipe) == "/tmp/nvidia-mps" {
+		dec.fail("mps.pipe_directory", "mps.pipe_directory: in %q every process that uses CUDA is a client, asked or not; start the control daemon with another CUDA_MPS_PIPE_DIRECTORY", c.MPS.Pipe)
+	}
+	if c.MPS.Control == "" {
+		dec.fail("mps.control", "mps.control must name the control program")
 	}
 	if c.Sample.NVML == "" {
 		dec.fail("sample.nvml", "sample.nvml must name the driver's library")
@@ -80,6 +87,9 @@ func (c *Config) checkTimes(dec *decoder) {
 		{"guard.stall", c.Guard.Stall, time.Second, time.Minute},
 		{"guard.held", c.Guard.Held, 0, time.Hour},
 		{"slurm.timeout", c.Slurm.Timeout, time.Second, 10 * time.Minute},
+		{"mps.check", c.MPS.Check, 100 * time.Millisecond, time.Hour},
+		{"slurm.credit_every", c.Slurm.CreditEvery, time.Second, time.Hour},
+		{"slurm.credit_max", c.Slurm.CreditMax, time.Minute, 365 * 24 * time.Hour},
 		{"metrics.interval", c.Metrics.Interval, time.Second, 10 * time.Minute},
 	} {
 		if t.value < t.least || t.value > t.most {

@@ -63,6 +63,10 @@ type Engine struct {
 	wall    func() time.Time
 	lastID  uint64
 	owed    map[model.TenantID]debt
+	beats   map[model.TenantID]*beat
+	smooth  bool
+	news    bool          // something changed since the decider was asked
+	due     time.Duration // when the decider wants to be asked again, 0 never
 	report  func(error)
 	gauge   *gauge // nil: nobody wants to know
 }
@@ -96,6 +100,7 @@ type Parts struct {
 	FirstID  uint64           // action ids start above it; a restarted daemon never uses one again
 	Report   func(error)      // told of what went wrong inside a step; may be nil
 	Meter    Meter            // keeps what GPUs and tenants took; nil: nobody does
+	Smooth   bool             // a throttle is the actuator's own affair: nothing is stopped within its periods
 }
 
 // New makes an engine over a node's state.
@@ -105,7 +110,7 @@ func New(node *model.Node, p Parts) *Engine {
 	}
 	e := &Engine{Node: node, source: p.Source, act: p.Actuator, journal: p.Journal,
 		decider: p.Decider, wall: p.Wall, lastID: p.FirstID, report: p.Report,
-		owed: map[model.TenantID]debt{}}
+		smooth: p.Smooth, owed: map[model.TenantID]debt{}, beats: map[model.TenantID]*beat{}}
 	if p.Meter != nil {
 		e.gauge = newGauge(p.Meter)
 	}
@@ -119,17 +124,31 @@ func (e *Engine) Step(now time.Duration) (next time.Duration) {
 	now = e.Node.Now()
 	s := e.source.Sample(now)
 	e.look(s, now)
+	e.news = e.news || s.GPUs != nil || s.Tenants != nil
 	for _, ev := range s.Events {
-		e.take(ev, now)
+		if !e.beaten(ev, now) {
+			e.take(ev, now)
+		}
 	}
 	next = earlier(e.expire(now), e.payDebts(now))
-	actions, at := e.decider.Decide(e.Node, now)
+	e.decide(now)
+	return earlier(earlier(next, e.beat(now)), e.due)
+}
+
+// decide asks the decider, unless this turn is nothing but the edge of a
+// throttle's period, and starts what it chose.
+func (e *Engine) decide(now time.Duration) {
+	if len(e.beats) > 0 && !e.news && (e.due == 0 || now < e.due) {
+		return
+	}
+	e.news = false
+	var actions []model.Action
+	actions, e.due = e.decider.Decide(e.Node, now)
 	for _, a := range actions {
 		if err := e.start(a, now); err != nil {
 			e.report(err)
 		}
 	}
-	return earlier(next, at)
 }
 
 // look takes readings in, and adds up those that they replace.
@@ -156,6 +175,7 @@ func earlier(a, b time.Duration) time.Duration {
 
 // take applies one event and writes it down with what became of the tenant.
 func (e *Engine) take(ev model.Event, now time.Duration) {
+	e.news = true
 	if e.late(ev, now) {
 		return
 	}
@@ -319,6 +339,12 @@ func (e *Engine) start(a model.Action, now time.Duration) error {
 	}
 	e.lastID++
 	a.ID = e.lastID
+	switch {
+	case a.Do == model.PrimThrottle:
+		return e.throttle(a, t, now)
+	case a.Do == model.PrimResume && e.runsNow(t):
+		return e.unthrottle(a, t, now)
+	}
 	if stops(a.Do) {
 		if err := e.append(model.Record{At: now, Action: &a}); err != nil {
 			t.Retry = now + time.Second
@@ -343,12 +369,13 @@ func (e *Engine) start(a model.Action, now time.Duration) error {
 // Act carries out an action that no policy chose: a person's order.
 func (e *Engine) Act(a model.Action, now time.Duration) error {
 	e.Node.Advance(now)
+	e.news = true
 	return e.start(a, e.Node.Now())
 }
 
 func stops(p model.Primitive) bool {
 	switch p {
-	case model.PrimHold, model.PrimPause, model.PrimSwap, model.PrimEvict:
+	case model.PrimHold, model.PrimThrottle, model.PrimPause, model.PrimSwap, model.PrimEvict:
 		return true
 	}
 	return false

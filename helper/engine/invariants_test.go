@@ -11,6 +11,10 @@ import (
 
 // checkStop holds what must be true whenever something is stopped.
 func (l *life) checkStop(a model.Action, t *model.Tenant) {
+	if a.Beat && t.State == model.Throttled { // the throttle was written down
+		l.checkThrottled(a, t)
+		return
+	}
 	last := model.Record{}
 	if len(l.records) > 0 {
 		last = l.records[len(l.records)-1]
@@ -24,6 +28,23 @@ func (l *life) checkStop(a model.Action, t *model.Tenant) {
 	if l.engine.Node.Degraded != "" {
 		l.fail("%s of %s while degraded", a.Do, a.Tenant)
 	}
+}
+
+// checkThrottled holds what must be true of a stop within a throttle's period:
+// nobody who computes with several processes or GPUs has one.
+func (l *life) checkThrottled(a model.Action, t *model.Tenant) {
+	if t.Exempt != "" || l.engine.Node.Degraded != "" || t.Suspended != "" || len(t.GPUs) > 1 || !t.Throttle.Valid() {
+		l.fail("%s within a period of %s: %+v", a.Do, a.Tenant, t)
+	}
+	for i := len(l.records) - 1; i >= 0; i-- {
+		if r := l.records[i]; r.Tenant != nil && r.Tenant.ID == t.ID {
+			if r.Tenant.State != model.Throttled || r.Tenant.Throttle != t.Throttle {
+				l.fail("%s is stopped for a throttle of %v, and the journal says %s %v", t.ID, t.Throttle, r.Tenant.State, r.Tenant.Throttle)
+			}
+			return
+		}
+	}
+	l.fail("%s is stopped for a throttle that nobody wrote down", t.ID)
 }
 
 // checkAdmissions holds that memory is not promised twice: where a claim is
@@ -106,7 +127,11 @@ func (l *life) checkTruth() {
 		if t == nil || !j.alive || len(j.ops) > 0 || len(l.events) > 0 || t.State.Transient() {
 			continue
 		}
-		if j.stopped && !t.State.Stopped() && l.now-j.asked > undoWithin {
+		asked := j.asked
+		if t.State == model.Throttled { // stopped for the rest of a period, unless that is long over
+			asked = max(asked, j.beat)
+		}
+		if j.stopped && !t.State.Stopped() && l.now-asked > undoWithin {
 			l.fail("%s is stopped, but counts as %s", j.id, t.State)
 		}
 		lost := j.lost && t.State == model.Swapped // nobody asks again until there is room

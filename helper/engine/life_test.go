@@ -48,8 +48,9 @@ type job struct {
 	taken   bool // the engine has seen its registration
 	alive   bool
 	started bool
-	stopped bool // by us
-	held    bool // stopped before its first run
+	stopped bool          // by us
+	beat    time.Duration // when it was last stopped for the rest of a throttle's period
+	held    bool          // stopped before its first run
 	swapped bool
 	asked   time.Duration // when it was last to be continued
 	lost    bool          // it was continued, and nobody was told
@@ -73,6 +74,7 @@ const (
 func gpuName(i int) string { return fmt.Sprintf("GPU-%d", i) }
 
 func newLife(rt *rapid.T, p *policy.Policy, swap bool) *life {
+	p.Share.Period = rapid.SampledFrom([]time.Duration{time.Second, model.LongestPeriod}).Draw(rt, "period") // shorter ones take the test longer
 	l := &life{rt: rt, p: p, swap: swap, now: time.Second, excused: map[model.TenantID]time.Duration{}}
 	l.boot()
 	return l
@@ -150,6 +152,9 @@ func (l *life) Do(a model.Action, t *model.Tenant) {
 	switch a.Do {
 	case model.PrimHold, model.PrimPause, model.PrimSwap, model.PrimEvict:
 		l.checkStop(a, t)
+		if a.Beat {
+			j.beat = l.now
+		}
 	case model.PrimResume, model.PrimRestore:
 		j.asked = l.now
 	default:
@@ -290,6 +295,7 @@ func (l *life) finish(j *job, o op) {
 	ev := model.Event{Kind: model.EvDone, Tenant: j.id, Action: o.a.ID, Do: o.a.Do}
 	switch {
 	case o.fate == "silent without effect":
+		j.lost = j.lost || o.a.Beat || !j.stopped // nobody knows whether it is stopped
 		return
 	case o.fate == "fails":
 		ev.Kind, ev.Text = model.EvFailed, "it could not be done"
@@ -307,8 +313,8 @@ func (l *life) finish(j *job, o op) {
 			return
 		}
 	}
-	j.lost = o.fate == "silent"
-	if !j.lost {
+	j.lost = o.fate == "silent" || o.fate == "fails" && (j.lost || !j.stopped) // a failure does not tell whether it ran
+	if o.fate != "silent" {
 		l.events = append(l.events, ev)
 	}
 }

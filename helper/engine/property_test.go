@@ -266,7 +266,7 @@ func (l *life) rest() {
 // mostRun holds that the last one left runs, and that of several one does.
 func (l *life) mostRun() {
 	for _, j := range l.living() {
-		if t := l.engine.Node.Tenant(j.id); !j.stopped && t.State == model.Running {
+		if t := l.engine.Node.Tenant(j.id); !j.stopped && t.State.Runs() {
 			return
 		}
 	}

@@ -118,7 +118,7 @@ func (b *book) takeAction(a *model.Action) {
 		return
 	}
 	switch a.Do {
-	case model.PrimHold, model.PrimPause, model.PrimSwap:
+	case model.PrimHold, model.PrimThrottle, model.PrimPause, model.PrimSwap:
 		e.Stopped = true
 	}
 }

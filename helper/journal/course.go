@@ -134,6 +134,7 @@ var (
 	markTenant    = []byte(`,"tenant":{"id":"`)
 	markState     = []byte(`,"state":"`)
 	markSuspended = []byte(`,"suspended":"`)
+	markShare     = []byte(`,"throttle":{"share":`)
 )
 
 // changeOf picks the state of the tenant out of a line; false where the line
@@ -169,7 +170,26 @@ func tenantChange(b []byte) (ch model.Change, ok bool) {
 		return ch, false
 	}
 	ch.Tenant, ch.Suspended = model.TenantID(id), bytes.Contains(b, markSuspended)
+	if ch.State == model.Throttled {
+		ch.Share = shareIn(b)
+	}
 	return ch, true
+}
+
+// shareIn is a throttled tenant's share of time, 0 where its JSON tells none.
+func shareIn(b []byte) float64 {
+	_, rest, _ := bytes.Cut(b, markShare)
+	text, _, _ := bytes.Cut(rest, []byte(","))
+	return shareOf(string(text))
+}
+
+// shareOf reads a share of time; what is none is 0.
+func shareOf(text string) float64 {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x > 0 && x < 1) {
+		return 0
+	}
+	return x
 }
 
 // quoted is the text between a mark and the next quote.
@@ -193,7 +213,8 @@ func quoted(b, mark []byte) (string, bool) {
 //	1772366400000 t0 running
 //	30012 t0 paused
 //
-// A state behind a ! is that of one which somebody else stopped. A change after
+// A state behind a ! is that of one which somebody else stopped; behind a throttled
+// one stands its share of the time. A change after
 // which the tenant is what it was before is left out.
 type ChangePacker struct {
 	b     strings.Builder
@@ -210,7 +231,7 @@ func NewChangePacker() *ChangePacker {
 // Add adds a change. They come in order of time.
 func (p *ChangePacker) Add(c model.Change) {
 	last, ok := p.last[c.Tenant]
-	if ok && last.State == c.State && last.Suspended == c.Suspended {
+	if ok && last.State == c.State && last.Suspended == c.Suspended && last.Share == c.Share {
 		return
 	}
 	p.last[c.Tenant] = c
@@ -227,7 +248,11 @@ func (p *ChangePacker) Add(c model.Change) {
 	if c.Suspended {
 		p.b.WriteByte('!')
 	}
-	p.b.WriteString(c.State.String() + "\n")
+	p.b.WriteString(c.State.String())
+	if c.Share > 0 {
+		p.b.WriteString(" " + strconv.FormatFloat(c.Share, 'g', 4, 64))
+	}
+	p.b.WriteByte('\n')
 }
 
 // Len is how much text there is.
@@ -267,5 +292,7 @@ func readChange(line string, names map[string]model.TenantID, at *int64) (c mode
 	*at += n
 	c.At, c.Tenant = time.UnixMilli(*at), names[name]
 	word, c.Suspended = strings.CutPrefix(word, "!")
+	word, share, _ := strings.Cut(word, " ")
+	c.Share = shareOf(share)
 	return c, c.Tenant != "" && c.State.UnmarshalText([]byte(word)) == nil
 }

@@ -150,7 +150,8 @@ func (p *packer) tally(t *model.Tally) {
 	p.key("tally")
 	p.nums(',', t.Held.Microseconds(), t.Running.Microseconds(), t.Paused.Microseconds(),
 		t.Swapped.Microseconds(), t.Attained.Microseconds(), int64(t.Holds), int64(t.Pauses), int64(t.Swaps),
-		t.SM.Microseconds(), t.Seen.Microseconds())
+		t.SM.Microseconds(), t.Seen.Microseconds(),
+		t.Throttled.Microseconds(), t.Withheld.Microseconds(), int64(t.Throttles), t.Credited.Microseconds())
 }
 
 // steps writes each as ID:TASKS:STATUS:START:END, times after the tenant's.

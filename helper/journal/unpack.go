@@ -276,7 +276,8 @@ func (u *unpacker) tally(s string) {
 	n := u.list(s, ",")
 	u.v.Tally = model.Tally{Held: u.micros(n[0]), Running: u.micros(n[1]), Paused: u.micros(n[2]),
 		Swapped: u.micros(n[3]), Attained: u.micros(n[4]), Holds: int(n[5]), Pauses: int(n[6]), Swaps: int(n[7]),
-		SM: u.micros(n[8]), Seen: u.micros(n[9])}
+		SM: u.micros(n[8]), Seen: u.micros(n[9]),
+		Throttled: u.micros(n[10]), Withheld: u.micros(n[11]), Throttles: int(n[12]), Credited: u.micros(n[13])}
 }
 
 func (u *unpacker) peak(s string) {

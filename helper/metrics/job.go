@@ -82,10 +82,12 @@ func (p *page) tally(label string, v *model.View) {
 	p.add(jobProcesses, float64(v.Procs), "jobid", label)
 	p.add(jobStateTime, v.Tally.Held.Seconds(), "jobid", label, "state", "held")
 	p.add(jobStateTime, v.Tally.Running.Seconds(), "jobid", label, "state", "running")
+	p.add(jobStateTime, v.Tally.Withheld.Seconds(), "jobid", label, "state", "withheld")
 	p.add(jobStateTime, v.Tally.Paused.Seconds(), "jobid", label, "state", "paused")
 	p.add(jobStateTime, v.Tally.Swapped.Seconds(), "jobid", label, "state", "swapped")
 	p.add(jobAttained, v.Tally.Attained.Seconds(), "jobid", label)
 	p.add(jobStops, float64(v.Tally.Holds), "jobid", label, "kind", "hold")
+	p.add(jobStops, float64(v.Tally.Throttles), "jobid", label, "kind", "throttle")
 	p.add(jobStops, float64(v.Tally.Pauses), "jobid", label, "kind", "pause")
 	p.add(jobStops, float64(v.Tally.Swaps), "jobid", label, "kind", "swap")
 }

@@ -57,6 +57,8 @@ func (n *Node) Apply(ev Event, now time.Duration) (*Tenant, error) {
 		t.Signalled = ev.Text
 	case EvEnded:
 		return t, n.end(t, now)
+	case EvCredited:
+		t.credit(ev.Took)
 	case EvOrder:
 		n.order(t, ev)
 	default:
@@ -266,6 +268,14 @@ func (n *Node) remove(t *Tenant) {
 			n.Tenants = append(n.Tenants[:i], n.Tenants[i+1:]...)
 			return
 		}
+	}
+}
+
+// credit takes in that time was added to the job's limit.
+func (t *Tenant) credit(d time.Duration) {
+	t.Tally.Credited += d
+	if t.Reg.EndTime != 0 {
+		t.Reg.EndTime += int64(d / time.Second)
 	}
 }
 

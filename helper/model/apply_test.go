@@ -171,10 +171,16 @@ func TestTallyAddsUp(t *testing.T) {
 			if a.Tally.Seen > a.Tally.Running || a.Tally.SM > a.Tally.Seen {
 				rt.Fatalf("%s of work known over %s of %s running", a.Tally.SM, a.Tally.Seen, a.Tally.Running)
 			}
-			sum := a.Tally.Held + a.Tally.Running + a.Tally.Paused + a.Tally.Swapped
+			if trig == DoThrottle && a.State == Throttled {
+				a.Throttle = Throttle{Share: rapid.Float64Range(LeastShare, 0.99).Draw(rt, "share"), Period: ShortestPeriod}
+			}
+			sum := a.Tally.Held + a.Tally.Running + a.Tally.Withheld + a.Tally.Paused + a.Tally.Swapped
 			if sum != now {
-				rt.Fatalf("held %s + running %s + paused %s + swapped %s = %s, but %s have passed",
-					a.Tally.Held, a.Tally.Running, a.Tally.Paused, a.Tally.Swapped, sum, now)
+				rt.Fatalf("held %s + running %s + withheld %s + paused %s + swapped %s = %s, but %s have passed",
+					a.Tally.Held, a.Tally.Running, a.Tally.Withheld, a.Tally.Paused, a.Tally.Swapped, sum, now)
+			}
+			if a.State != Throttled && a.Throttle != (Throttle{}) {
+				rt.Fatalf("%s, and a throttle of %v is left", a.State, a.Throttle)
 			}
 		}
 	})
@@ -216,6 +222,35 @@ func TestUtilIsTheMeanWhileItRan(t *testing.T) {
 	fire(55 * sec)
 	if u, ok := a.Tally.Util().Get(); !ok || u != 0.5 || a.Tally.Seen != 20*sec {
 		t.Errorf("share %v (known: %t) over %s", u, ok, a.Tally.Seen)
+	}
+}
+
+// TestThrottledCountsForItsShare: of a throttled tenant's time its share counts
+// as running, and the rest as withheld; another share is no other throttle.
+func TestThrottledCountsForItsShare(t *testing.T) {
+	n := testNode()
+	a := register(t, n, "1@1", 10, Known(GiB), "", 0)
+	a.OnGPU = true
+	fire := func(trig Trigger, share float64, at time.Duration) {
+		t.Helper()
+		n.Advance(at)
+		if err := n.Fire(a, trig, Reason{}, at); err != nil {
+			t.Fatal(err)
+		}
+		if a.State == Throttled {
+			a.Throttle = Throttle{Share: share, Period: sec}
+		}
+	}
+	fire(DoRun, 1, 0)
+	fire(DoThrottle, 0.25, 10*sec)
+	fire(DoThrottle, 0.5, 30*sec)
+	if a.Since != 10*sec {
+		t.Errorf("throttled since %s", a.Since)
+	}
+	fire(DoPause, 0, 40*sec)
+	want := Tally{Running: 20 * sec, Attained: 20 * sec, Throttled: 30 * sec, Withheld: 20 * sec, Throttles: 1}
+	if a.Tally != want || a.LastRan != 40*sec || a.Service != 20 {
+		t.Errorf("%+v, want %+v; last ran %s, service %g", a.Tally, want, a.LastRan, a.Service)
 	}
 }
 

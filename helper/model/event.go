@@ -13,15 +13,16 @@ type Primitive string
 
 // The primitives.
 const (
-	PrimRun     Primitive = "run" // nothing to do to the processes: the tenant is let go on
-	PrimHold    Primitive = "hold"
-	PrimPause   Primitive = "pause"
-	PrimResume  Primitive = "resume"
-	PrimSwap    Primitive = "swap"
-	PrimRestore Primitive = "restore"
-	PrimNotify  Primitive = "notify"
-	PrimEvict   Primitive = "evict"
-	PrimWarn    Primitive = "warn" // said in the journal, the log and status; nothing is done
+	PrimRun      Primitive = "run" // nothing to do to the processes: the tenant is let go on
+	PrimHold     Primitive = "hold"
+	PrimThrottle Primitive = "throttle" // a share of time: stopped and continued within each period
+	PrimPause    Primitive = "pause"
+	PrimResume   Primitive = "resume"
+	PrimSwap     Primitive = "swap"
+	PrimRestore  Primitive = "restore"
+	PrimNotify   Primitive = "notify"
+	PrimEvict    Primitive = "evict"
+	PrimWarn     Primitive = "warn" // said in the journal, the log and status; nothing is done
 )
 
 // Trigger is the primitive's move in the lifecycle; ok is false for those
@@ -32,6 +33,8 @@ func (p Primitive) Trigger() (t Trigger, ok bool) {
 		return DoRun, true
 	case PrimHold:
 		return DoHold, true
+	case PrimThrottle:
+		return DoThrottle, true
 	case PrimPause:
 		return DoPause, true
 	case PrimResume:
@@ -48,11 +51,13 @@ func (p Primitive) Trigger() (t Trigger, ok bool) {
 
 // Action is a primitive that a policy chose for a tenant.
 type Action struct {
-	ID     uint64    `json:"id"` // given by the engine, rises by one
-	Do     Primitive `json:"do"`
-	Tenant TenantID  `json:"tenant"`
-	Why    Reason    `json:"why"`
-	Signal int       `json:"signal,omitempty"` // of a notify
+	ID       uint64    `json:"id"` // given by the engine, rises by one
+	Do       Primitive `json:"do"`
+	Tenant   TenantID  `json:"tenant"`
+	Why      Reason    `json:"why"`
+	Signal   int       `json:"signal,omitempty"` // of a notify
+	Throttle Throttle  `json:"throttle,omitzero"`
+	Beat     bool      `json:"-"` // a stop or a continuation within a throttle's period: nobody is told
 }
 
 // EventKind is what kind of news an event is.
@@ -73,6 +78,7 @@ const (
 	EvSignalled  EventKind = "signalled"  // a signal meant for the stopped tenant waits: Text names it
 	EvEnded      EventKind = "ended"      // no process of the tenant is left
 	EvOrder      EventKind = "order"      // a person ordered an action: Order
+	EvCredited   EventKind = "credited"   // time was added to its job's limit: Took
 	EvPolicy     EventKind = "policy"     // a policy was loaded
 	EvDegraded   EventKind = "degraded"   // the node cannot be managed: Text says why
 	EvRecovered  EventKind = "recovered"  // it can again

@@ -12,6 +12,7 @@ const (
 	Holding                // being stopped just after its exec
 	Held                   // waits for room before its first run
 	Running                // computes, or may
+	Throttled              // computes for its share of each period, and is stopped for the rest of it
 	Pausing                // being stopped
 	Paused                 // stopped, its GPU memory stays
 	Resuming               // being continued
@@ -23,8 +24,8 @@ const (
 	numStates
 )
 
-var stateNames = [numStates]string{"new", "holding", "held", "running", "pausing",
-	"paused", "resuming", "swapping", "swapped", "restoring", "evicting", "gone"}
+var stateNames = [numStates]string{"new", "holding", "held", "running",
+	"throttled", "pausing", "paused", "resuming", "swapping", "swapped", "restoring", "evicting", "gone"}
 
 func (s State) String() string {
 	if s < numStates {
@@ -69,11 +70,15 @@ func (s State) Transient() bool {
 // yet confirmed has not happened, and one that is being continued may run.
 func (s State) Computes() bool {
 	switch s {
-	case Running, Pausing, Resuming, Swapping, Restoring, Evicting:
+	case Running, Throttled, Pausing, Resuming, Swapping, Restoring, Evicting:
 		return true
 	}
 	return false
 }
+
+// Runs tells whether the tenant runs, all the time or for its share of it, and
+// nothing is under way.
+func (s State) Runs() bool { return s == Running || s == Throttled }
 
 // Stopped tells whether Gimbal keeps the tenant's processes stopped.
 func (s State) Stopped() bool { return s == Held || s == Paused || s == Swapped }
@@ -84,22 +89,23 @@ type Trigger uint8
 
 // The triggers of the lifecycle.
 const (
-	DoRun     Trigger = iota // let a new tenant go on
-	DoHold                   // keep a new tenant from starting
-	DoPause                  //
-	DoResume                 // continue a held or paused tenant
-	DoSwap                   //
-	DoRestore                //
-	DoEvict                  //
-	OpDone                   // the operation under way was confirmed
-	OpFailed                 // it failed or timed out, and was rolled back
-	Continued                // somebody else continued what we stopped
-	Ended                    // no process is left
+	DoRun      Trigger = iota // let a new tenant go on
+	DoHold                    // keep a new tenant from starting
+	DoThrottle                // give a running tenant a share of time, or another one
+	DoPause                   //
+	DoResume                  // continue a held or paused tenant, or end a throttle
+	DoSwap                    //
+	DoRestore                 //
+	DoEvict                   //
+	OpDone                    // the operation under way was confirmed
+	OpFailed                  // it failed or timed out, and was rolled back
+	Continued                 // somebody else continued what we stopped
+	Ended                     // no process is left
 	numTriggers
 )
 
-var triggerNames = [numTriggers]string{"run", "hold", "pause", "resume", "swap",
-	"restore", "evict", "done", "failed", "continued", "ended"}
+var triggerNames = [numTriggers]string{"run", "hold", "throttle", "pause", "resume",
+	"swap", "restore", "evict", "done", "failed", "continued", "ended"}
 
 func (t Trigger) String() string {
 	if t < numTriggers {
@@ -122,12 +128,15 @@ func Triggers() []Trigger {
 //
 // A failed stop rolls back to running (fail open). A failed resume goes back
 // to paused: the only thing that forbids it is another's stop, which is not
-// ours to undo. Whatever somebody else continued is running.
+// ours to undo. Whatever somebody else continued is running. The stops and
+// continuations within a throttle's periods change no state; where one of them
+// fails it is what a failed stop or resume is.
 var transitions = map[State]map[Trigger]State{
 	New:       {DoRun: Running, DoHold: Holding, DoEvict: Evicting, Ended: Gone},
 	Holding:   {OpDone: Held, OpFailed: Running, Continued: Running, Ended: Gone},
 	Held:      {DoResume: Resuming, DoEvict: Evicting, Continued: Running, Ended: Gone},
-	Running:   {DoPause: Pausing, DoSwap: Swapping, DoEvict: Evicting, Ended: Gone},
+	Running:   {DoThrottle: Throttled, DoPause: Pausing, DoSwap: Swapping, DoEvict: Evicting, Ended: Gone},
+	Throttled: {DoThrottle: Throttled, DoPause: Pausing, DoResume: Resuming, DoSwap: Swapping, DoEvict: Evicting, OpFailed: Running, Continued: Running, Ended: Gone},
 	Pausing:   {OpDone: Paused, OpFailed: Running, Ended: Gone},
 	Paused:    {DoResume: Resuming, DoSwap: Swapping, DoEvict: Evicting, Continued: Running, Ended: Gone},
 	Resuming:  {OpDone: Running, OpFailed: Paused, Continued: Running, Ended: Gone},

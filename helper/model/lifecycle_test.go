@@ -9,19 +9,20 @@ import (
 // trigger; "." is a trigger that the state refuses. It is written out here a
 // second time on purpose: a change of the table has to be made twice.
 const lifecycle = `
-           run     hold    pause   resume   swap     restore   evict    done    failed  continued ended
-new        running holding .       .        .        .         evicting .       .       .         gone
-holding    .       .       .       .        .        .         .        held    running running   gone
-held       .       .       .       resuming .        .         evicting .       .       running   gone
-running    .       .       pausing .        swapping .         evicting .       .       .         gone
-pausing    .       .       .       .        .        .         .        paused  running .         gone
-paused     .       .       .       resuming swapping .         evicting .       .       running   gone
-resuming   .       .       .       .        .        .         .        running paused  running   gone
-swapping   .       .       .       .        .        .         .        swapped running .         gone
-swapped    .       .       .       .        .        restoring evicting .       .       running   gone
-restoring  .       .       .       .        .        .         .        running swapped running   gone
-evicting   .       .       .       .        .        .         .        .       running .         gone
-gone       .       .       .       .        .        .         .        .       .       .         .
+           run     hold    throttle  pause   resume   swap     restore   evict    done    failed  continued ended
+new        running holding .         .       .        .        .         evicting .       .       .         gone
+holding    .       .       .         .       .        .        .         .        held    running running   gone
+held       .       .       .         .       resuming .        .         evicting .       .       running   gone
+running    .       .       throttled pausing .        swapping .         evicting .       .       .         gone
+throttled  .       .       throttled pausing resuming swapping .         evicting .       running running   gone
+pausing    .       .       .         .       .        .        .         .        paused  running .         gone
+paused     .       .       .         .       resuming swapping .         evicting .       .       running   gone
+resuming   .       .       .         .       .        .        .         .        running paused  running   gone
+swapping   .       .       .         .       .        .        .         .        swapped running .         gone
+swapped    .       .       .         .       .        .        restoring evicting .       .       running   gone
+restoring  .       .       .         .       .        .        .         .        running swapped running   gone
+evicting   .       .       .         .       .        .        .         .        .       running .         gone
+gone       .       .       .         .       .        .        .         .        .       .       .         .
 `
 
 func TestLifecycleEveryCell(t *testing.T) {

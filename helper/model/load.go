@@ -37,5 +37,6 @@ type Change struct {
 	At        time.Time
 	Tenant    TenantID
 	State     State
-	Suspended bool // by somebody else
+	Suspended bool    // by somebody else
+	Share     float64 // of time, where it is throttled; else 0
 }

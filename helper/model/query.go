@@ -98,6 +98,7 @@ type Entry struct {
 	Event  EventKind     `json:"event,omitempty"`
 	Do     Primitive     `json:"do,omitempty"`    // the action that was chosen, or the order
 	State  *State        `json:"state,omitempty"` // of the tenant after it, where it changed
+	Share  float64       `json:"share,omitempty"` // of time that it has since then, where it is throttled
 	Why    Reason        `json:"why,omitzero"`
 	Text   string        `json:"text,omitempty"`
 	UID    uint32        `json:"uid,omitempty"` // who gave an order
@@ -112,7 +113,7 @@ func (r Record) Entry() Entry {
 	e := Entry{Seq: r.Seq, Wall: r.Wall}
 	if t := r.Tenant; t != nil {
 		s := t.State
-		e.Tenant, e.State, e.Why = t.ID, &s, t.Reason
+		e.Tenant, e.State, e.Why, e.Share = t.ID, &s, t.Reason, t.Throttle.Share
 	}
 	if a := r.Action; a != nil {
 		e.Tenant, e.Do, e.Why, e.Action = a.Tenant, a.Do, a.Why, a.ID
@@ -312,6 +313,8 @@ func (v *View) was(word string) bool {
 		return v.Tally.Holds > 0
 	case "PAUSED":
 		return v.Tally.Pauses > 0
+	case "THROTTLED":
+		return v.Tally.Throttles > 0
 	case "SWAPPED":
 		return v.Tally.Swaps > 0
 	}

@@ -146,10 +146,14 @@ func (n *Node) Room(t *Tenant, uuid string) Reading[Bytes] {
 // enter puts a tenant into a state.
 func (n *Node) enter(t *Tenant, s State, why Reason, now time.Duration) {
 	t.account(now, n.Degraded == "")
-	if t.State == Running && s != Running {
+	if t.State.Runs() && !s.Runs() {
 		t.LastRan = now
 	}
 	switch s {
+	case Throttled:
+		if t.State != Throttled {
+			t.Tally.Throttles++
+		}
 	case Held:
 		t.Tally.Holds++
 	case Paused:
@@ -167,7 +171,12 @@ func (n *Node) enter(t *Tenant, s State, why Reason, now time.Duration) {
 			t.HasRun, t.FirstRan = true, now
 		}
 	}
-	t.State, t.Since = s, now
+	if s != Throttled {
+		t.Throttle = Throttle{}
+	}
+	if t.State != s { // another share is no other state
+		t.State, t.Since = s, now
+	}
 	if why.Code != "" {
 		t.Reason = why
 	}
@@ -240,15 +249,28 @@ func (t *Tenant) account(now time.Duration, readable bool) {
 	case t.State == Swapped:
 		t.Tally.Swapped += d
 	case t.State.Computes():
-		t.Tally.Running += d
-		if sm, ok := t.SM().Get(); ok && readable {
-			t.Tally.SM += time.Duration(sm * float64(d))
-			t.Tally.Seen += d
-		}
-		if t.OnGPU {
-			t.Tally.Attained += d
-			t.Service += d.Seconds() / max(t.Terms.Weight, 1e-6)
-		}
+		t.run(d, readable)
+	}
+}
+
+// run adds time in which the tenant could compute, under a throttle for its
+// share of it. What the multiprocessors did was in that share.
+func (t *Tenant) run(d time.Duration, readable bool) {
+	all := d
+	if t.State == Throttled {
+		withheld := time.Duration(float64(d) * (1 - t.Throttle.Share))
+		t.Tally.Throttled += d
+		t.Tally.Withheld += withheld
+		d -= withheld
+	}
+	t.Tally.Running += d
+	if sm, ok := t.SM().Get(); ok && readable {
+		t.Tally.SM += min(time.Duration(sm*float64(all)), d)
+		t.Tally.Seen += d
+	}
+	if t.OnGPU {
+		t.Tally.Attained += d
+		t.Service += d.Seconds() / max(t.Terms.Weight, 1e-6)
 	}
 }
 

@@ -31,6 +31,7 @@ type Terms struct {
 	Deadline time.Time      `json:"deadline,omitzero"`
 	Signal   int            `json:"signal,omitempty"`       // the job's own signal, 0 none
 	Ahead    time.Duration  `json:"signal_ahead,omitempty"` // how long before an eviction it wants it
+	MPS      bool           `json:"mps,omitempty"`          // its processes were launched as clients of MPS
 	Notes    []string       `json:"notes,omitempty"`        // what was lowered, and why
 }
 
@@ -56,6 +57,26 @@ type Step struct {
 	Status int           `json:"status,omitempty"` // highest wait status of its tasks
 }
 
+// Throttle is a share of time: of each period the tenant runs for the share, and
+// is stopped for the rest.
+type Throttle struct {
+	Share  float64       `json:"share"` // above 0, below 1
+	Period time.Duration `json:"period"`
+}
+
+// Bounds of a throttle: below the shortest period a stop costs too much of it,
+// and below the least share a tenant makes no progress worth its memory.
+const (
+	LeastShare     = 0.05
+	ShortestPeriod = 100 * time.Millisecond
+	LongestPeriod  = 10 * time.Second
+)
+
+// Valid tells whether the throttle is within its bounds.
+func (th Throttle) Valid() bool {
+	return th.Share >= LeastShare && th.Share < 1 && th.Period >= ShortestPeriod && th.Period <= LongestPeriod
+}
+
 // Usage is what a tenant takes of one GPU.
 type Usage struct {
 	Procs  int              `json:"procs"`  // processes with a context there
@@ -68,7 +89,11 @@ type Tally struct {
 	Held, Running, Paused, Swapped time.Duration // time in each state
 	Attained                       time.Duration // running with a process on a GPU
 	SM, Seen                       time.Duration // multiprocessors' time while running, mean of its GPUs; over how much that is known
+	Throttled                      time.Duration // time under a throttle: its share of that counts as running
+	Withheld                       time.Duration // of the time under a throttle, that in which it was stopped
+	Credited                       time.Duration // time that was added to its job's limit for it
 	Holds, Pauses, Swaps           int
+	Throttles                      int // how often a throttle was put on it
 }
 
 // Util is the share of time that the multiprocessors worked for the tenant while
@@ -94,11 +119,12 @@ type Tenant struct {
 	Steps      []Step        `json:"steps"`
 	Workers    []Worker      `json:"workers"`
 	State      State         `json:"state"`
-	Since      time.Duration `json:"since"`            // when it entered State
-	Reason     Reason        `json:"reason"`           // why it is there
-	Action     uint64        `json:"action,omitempty"` // the operation under way
-	Admitted   bool          `json:"admitted"`         // its claim on memory stands
-	PassedOver int           `json:"passed_over"`      // admissions of later ones while it waited
+	Since      time.Duration `json:"since"`             // when it entered State
+	Reason     Reason        `json:"reason"`            // why it is there
+	Throttle   Throttle      `json:"throttle,omitzero"` // while it is throttled
+	Action     uint64        `json:"action,omitempty"`  // the operation under way
+	Admitted   bool          `json:"admitted"`          // its claim on memory stands
+	PassedOver int           `json:"passed_over"`       // admissions of later ones while it waited
 
 	Registered time.Duration `json:"registered"`
 	LastTask   time.Duration `json:"last_task"` // when its youngest worker was launched

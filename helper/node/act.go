@@ -31,7 +31,7 @@ func (n *Node) Do(a model.Action, t *model.Tenant) {
 	case model.PrimHold:
 		n.begin(e, a, func() error { return n.hold(e) })
 	case model.PrimPause:
-		n.begin(e, a, func() error { return n.pause(e, kindPause) })
+		n.begin(e, a, func() error { return n.pause(e, kindOf(a)) })
 	case model.PrimResume:
 		n.begin(e, a, func() error { return n.letRun(e, terms) })
 	case model.PrimSwap:
@@ -42,12 +42,21 @@ func (n *Node) Do(a model.Action, t *model.Tenant) {
 		n.notify(e, a)
 	case model.PrimEvict:
 		n.evict(e, a, terms)
-	case model.PrimRun, model.PrimWarn:
+	case model.PrimRun, model.PrimWarn, model.PrimThrottle:
 		n.logf("job %s: %s: %s", t.Name(), a.Do, a.Why.Text)
 	default:
 		n.push(model.Event{Kind: model.EvFailed, Tenant: e.id, Action: a.ID, Do: a.Do,
 			Text: fmt.Sprintf("this node cannot %s", a.Do)})
 	}
+}
+
+// kindOf is how a pause is said and kept: one within a throttle's period is as
+// any other, but is not worth a line of the log.
+func kindOf(a model.Action) stopKind {
+	if a.Beat {
+		return kindBeat
+	}
+	return kindPause
 }
 
 // begin runs an operation beside the loop. Operations on one tenant wait for
@@ -103,7 +112,7 @@ func (n *Node) pause(e *entry, kind stopKind) error {
 		return errors.Join(fmt.Errorf("%s not done, since it could not be written down: %w", kind, err), n.giveUp(e, e.grip))
 	}
 	failpoint.At("pause.intended")
-	g, err := n.take(e, target)
+	g, err := n.take(e, target, kind)
 	failpoint.At("pause.taken")
 	g = g.and(e.grip)
 	if err == nil {
@@ -289,6 +298,11 @@ func (n *Node) evictNow(e *entry, a model.Action, terms model.Terms) error {
 		}
 	}
 	failpoint.At("evict.told")
+	if terms.MPS {
+		if err := n.leaveMPS(e); err != nil {
+			return fmt.Errorf("evict: over its limit, not killed (mps): %w", err)
+		}
+	}
 	if e.reg.Run() {
 		return n.endRun(e)
 	}

@@ -44,7 +44,7 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 	}
 	t.Admitted = state != model.Swapped && (t.Admitted || state != model.Held)
 	if t.State != state {
-		t.State, t.Since = state, now
+		t.State, t.Since, t.Throttle = state, now, model.Throttle{}
 		t.Reason = model.Reason{Code: "adopted", Text: "taken over by a new daemon"}
 	}
 	n.book.put(e)

@@ -90,6 +90,7 @@ type stopKind string
 const (
 	kindHold  stopKind = "hold"
 	kindPause stopKind = "pause"
+	kindBeat  stopKind = "throttle" // for the rest of a throttle's period
 )
 
 // saying is the last state from outside that was turned into an event, so that

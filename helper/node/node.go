@@ -48,6 +48,12 @@ type Slurm interface {
 	Completing(ctx context.Context, job uint32) (bool, error)
 }
 
+// MPS ends the outstanding work of processes that are clients of MPS, before they
+// may be killed.
+type MPS interface {
+	Release(ctx context.Context, pids []int) error
+}
+
 // Parts are what a node is made of.
 type Parts struct {
 	Host        proc.Host
@@ -56,6 +62,7 @@ type Parts struct {
 	Mover       Mover // nil: nothing is swapped
 	Moves       Moves // nil: nothing is swapped
 	Slurm       Slurm // nil: evictions only send signals
+	MPS         MPS   // nil: there is none
 	Grant       func(model.Registration) model.Terms
 	Policy      func(gpu string) string // name of a GPU's policy
 	Resolve     func(gpus []string, visible string, known []model.GPU) ([]string, error)
@@ -325,6 +332,11 @@ func (n *Node) StepEnd(s model.StepKey) {
 	n.push(model.Event{Kind: model.EvStepEnd, Tenant: e.id, Step: s.StepID})
 	n.settle(e)
 	n.endOrphans(e)
+}
+
+// Credited tells the engine that time was added to the limit of a tenant's job.
+func (n *Node) Credited(id model.TenantID, d time.Duration) {
+	n.push(model.Event{Kind: model.EvCredited, Tenant: id, Took: d, Text: fmt.Sprintf("%s added to the job's time limit", d)})
 }
 
 // Order hands a person's order to the engine; nil ends the one in force.

@@ -37,6 +37,7 @@ type Decider struct {
 	order   []*view
 	gpus    []gpuView
 	seats   []int
+	two     [2]*view // a pair that share.throttle is asked of
 	index   map[string]int
 	memos   map[model.TenantID]*memo
 	devices map[string]*[]episode // of guards that look at GPUs
@@ -164,7 +165,7 @@ func (d *Decider) beginTenants() {
 	}
 	d.views = d.views[:0]
 	for i, t := range d.n.Tenants {
-		d.views = append(d.views, view{t: t, age: i, p: d.set.Default})
+		d.views = append(d.views, view{t: t, age: i, p: d.set.Default, share: 1})
 		v := &d.views[i]
 		v.m = d.memo(t)
 		v.m.view, v.m.round = v, d.round

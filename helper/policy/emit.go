@@ -16,16 +16,18 @@ func (d *Decider) emit() {
 			continue
 		}
 		if v.stand == aside && v.t.State != model.New {
-			d.stopOrdered(v)
+			d.setAside(v)
 			continue
 		}
 		switch {
-		case v.t.State == model.Running:
+		case v.t.State.Runs():
 			switch {
 			case v.leaving:
 				d.act(v, model.PrimSwap)
 			case !v.chosen:
 				d.act(v, model.PrimPause)
+			default:
+				d.throttle(v)
 			}
 		case v.leaving:
 			d.act(v, model.PrimSwap)
@@ -37,10 +39,14 @@ func (d *Decider) emit() {
 	}
 }
 
-// stopOrdered pauses what a person wants paused.
-func (d *Decider) stopOrdered(v *view) {
-	if v.why.code == ordered && v.t.State == model.Running && v.counts {
+// setAside pauses what a person wants paused, and ends the throttle of one that
+// has left its GPU.
+func (d *Decider) setAside(v *view) {
+	switch {
+	case v.why.code == ordered && v.t.State.Runs() && v.counts:
 		d.act(v, model.PrimPause)
+	case v.why.code == offGPU && v.t.State == model.Throttled:
+		d.act(v, model.PrimResume)
 	}
 }
 
@@ -119,7 +125,7 @@ func (d *Decider) letGo(v *view) {
 		d.wake(d.now + time.Millisecond) // it runs at once: no outcome will ask again
 	case model.Swapped:
 		do = model.PrimRestore
-	case model.Held, model.Paused:
+	case model.Held, model.Paused, model.Throttled:
 	default:
 		return
 	}

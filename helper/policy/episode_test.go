@@ -28,6 +28,7 @@ var update = flag.Bool("update", false, "write what happened into the episodes")
 //	TIME on|off|idle|busy|end|task|cont|susp|unsusp|stubborn JOB
 //	TIME mem JOB 14GiB
 //	TIME unable JOB REASON          its swaps fail, for good
+//	TIME procs JOB N                 on the GPU
 //	TIME sig JOB TERM
 //	TIME order JOB pause|resume|release [UNTIL]
 //	TIME degraded REASON | TIME recovered
@@ -154,6 +155,9 @@ func (r *rig) event(what string, args []string) {
 		r.sample()
 	case "idle", "busy":
 		a.idle = what == "idle"
+		r.sample()
+	case "procs":
+		a.procs, _ = strconv.Atoi(text)
 		r.sample()
 	case "mem":
 		a.memory = bytesOf(r.t, text)

@@ -157,6 +157,8 @@ func (d *Decider) guardActs(g *Guard, v *view, e *episode) {
 		switch do {
 		case model.PrimPause:
 			v.banned = g
+		case model.PrimThrottle:
+			v.giveShare(g.Share, verdict{code: slowed, guard: g})
 		case model.PrimSwap, model.PrimEvict:
 			d.guardMoves(g, v, do)
 		default:
@@ -172,6 +174,8 @@ func (d *Decider) possible(do model.Primitive, v *view) bool {
 		return d.opts.Swap && (d.movable(v) || d.movableSoon(v))
 	case model.PrimPause, model.PrimEvict:
 		return v.t.Exempt == ""
+	case model.PrimThrottle:
+		return d.throttles(v)
 	case model.PrimNotify:
 		return v.t.Terms.Signal != 0
 	}

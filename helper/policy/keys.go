@@ -32,7 +32,7 @@ var keys = []key{
 
 	{Key{"share.together", "whole number", "", "tenants that compute at once on a GPU; without it all that fit"}, setTogether},
 	timeKey("share.quantum", "30s", "how long a choice stands; shorter where limits.max_pause asks for it", func(b *builder) *time.Duration { return &b.p.Share.Quantum }),
-	{Key{"share.swap", "true or false", "false", "a tenant whose turn has ended may be swapped out, its memory moved to host RAM, to make room for the next; where that works"}, setSwap},
+	{Key{"share.swap", "true or false", "false", "a tenant whose turn has ended may be swapped out, its memory moved to host RAM, to make room for the next; where that works"}, setBool(func(b *builder) *bool { return &b.p.Share.Swap })},
 	numberKey("share.tier", "0", "tenants of a higher tier go before all of a lower one", inOrder, func(b *builder) **Number { return &b.p.Share.Tier }),
 	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first", inOrder, func(b *builder) **Number { return &b.p.Share.Rank }),
 	ruleKey("share.admit", "true", "whether a tenant whose memory fits may start on the GPU", inAdmit, func(b *builder) **Rule { return &b.p.Share.Admit }),
@@ -41,6 +41,17 @@ var keys = []key{
 	numberKey("share.value", "", "what a tenant's computing is worth beside those that compute with it; one joins those that were chosen only where all are worth more together than without it", inValue, func(b *builder) **Number { return &b.p.Share.Value }),
 	{Key{"share.plan", "true or false", "false", "with value: those of the same GPUs share a turn for which the whole pack is worth most when all turns are as long; else the first in the order choose, and others join"}, setPlan},
 	textKey("share.pair_reason", "what a tenant is told that pair keeps from computing; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.PairReason }),
+
+	numberKey("share.throttle", "", "the share of time that a tenant gets beside one that was chosen before it (mate); asked for each mate on each shared GPU, the least counts. 1 and more, and unknown: all of it; below 0.05: 0.05; 0 and less: it does not compute beside it. One that computes with several processes or on several GPUs is never throttled: it takes turns with that mate", inPair, func(b *builder) **Number { return &b.p.Share.Throttle }),
+	textKey("share.throttle_reason", "what a tenant is told that is throttled; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.ThrottleReason }),
+	timeKey("share.period", "200ms", "in which a throttled tenant runs once, for its share, and is stopped once; 100ms to 10s", func(b *builder) *time.Duration { return &b.p.Share.Period }),
+
+	{Key{"cap.mps", "true or false", "false", "whether a job's processes are clients of MPS, where mps.pipe_directory of gimbald.toml names a control daemon that answers"}, setBool(func(b *builder) *bool { return &b.p.Cap.MPS })},
+	numberKey("cap.sm", "", "the share of the multiprocessors that each of its processes may use under MPS; 1 and more, and unknown: all", inCap, func(b *builder) **Number { return &b.p.Cap.SM }),
+	numberKey("cap.priority", "", "of its kernels under MPS: 0 normal, 1 below normal", inCap, func(b *builder) **Number { return &b.p.Cap.Priority }),
+	numberKey("cap.memory", "", "bytes that each of its processes may take of each GPU, such as tenant.memory_claim: told to MPS, and as a share of the GPU to JAX; unknown: no limit", inCap, func(b *builder) **Number { return &b.p.Cap.Memory }),
+	{Key{"cap.growth", "true or false", "false", "whether TensorFlow and JAX are told to take memory as they need it, and not at once"}, setBool(func(b *builder) *bool { return &b.p.Cap.Growth })},
+	textKey("cap.pytorch", "options of PyTorch's allocator, such as expandable_segments:True; a version that does not know one ends the job", func(b *builder) *string { return &b.p.Cap.PyTorch }),
 
 	timeKey("limits.min_run", "30s", "a tenant is not paused so soon after its youngest task was launched", func(b *builder) *time.Duration { return &b.p.Limits.MinRun }),
 	timeKey("limits.max_pause", "60s", "the longest pause while mates can be paused; then a tenant runs for a breath at least. 0s: no limit", func(b *builder) *time.Duration { return &b.p.Limits.MaxPause }),
@@ -56,7 +67,8 @@ var keys = []key{
 	{Key{"guard.scope", "text", `"tenant"`, `"tenant": looks at each tenant, on each of its GPUs; "gpu": looks at each GPU`}, setScope},
 	{Key{"guard.when", "rule", "", "the limit that is crossed; unknown readings cross none"}, setWhen},
 	timeKey("guard.for", "0s", "how long it has to be crossed before something is done", func(b *builder) *time.Duration { return &b.g.For }),
-	{Key{"guard.do", "list", "", "the first of these that is possible: swap, pause, notify, evict, warn"}, setDo},
+	{Key{"guard.do", "list", "", "the first of these that is possible: swap, pause, throttle, notify, evict, warn"}, setDo},
+	{Key{"guard.share", "number", "", "the share of time that throttle leaves, 0.05 to 0.99, of each share.period"}, setShare},
 	{Key{"guard.who", "text", `"offender"`, `"offender": the tenant itself; "lowest rank": the admitted one of the lowest tier, and rank in it, on that GPU`}, setWho},
 	textKey("guard.say", "what the tenant is told", func(b *builder) *string { return &b.g.Say }),
 }
@@ -136,12 +148,15 @@ func ruleKey(path, def, meaning string, s scope, to func(*builder) **Rule) key {
 
 func setTogether(b *builder, at string, v any) { b.p.Share.Together = b.count(at, v, 1) }
 
-func setSwap(b *builder, at string, v any) {
-	yes, ok := v.(bool)
-	if !ok {
-		b.fault(at, "share.swap: true or false is wanted, not %s", kindOf(v))
+// setBool takes true or false in.
+func setBool(to func(*builder) *bool) func(b *builder, at string, v any) {
+	return func(b *builder, at string, v any) {
+		yes, ok := v.(bool)
+		if !ok {
+			b.fault(at, "%s: true or false is wanted, not %s", lastKey(at), kindOf(v))
+		}
+		*to(b) = yes
 	}
-	b.p.Share.Swap = yes
 }
 
 func setPlan(b *builder, at string, v any) {
@@ -189,7 +204,7 @@ func setWhen(b *builder, at string, v any) {
 }
 
 // guardActs are what a guard can do.
-var guardActs = []model.Primitive{model.PrimSwap, model.PrimPause, model.PrimNotify, model.PrimEvict, model.PrimWarn}
+var guardActs = []model.Primitive{model.PrimSwap, model.PrimPause, model.PrimThrottle, model.PrimNotify, model.PrimEvict, model.PrimWarn}
 
 func setDo(b *builder, at string, v any) {
 	list, ok := v.([]any)
@@ -212,6 +227,15 @@ func setDo(b *builder, at string, v any) {
 	if i := slices.Index(b.g.Do, model.PrimWarn); i >= 0 && i < len(b.g.Do)-1 {
 		b.fault(at, "guard.do: warn is always possible, so nothing after it is ever done")
 	}
+}
+
+func setShare(b *builder, at string, v any) {
+	x, ok := v.(float64)
+	if !ok || x < model.LeastShare || x > 0.99 {
+		b.fault(at, "guard.share: a number from %g to 0.99 is wanted", model.LeastShare)
+		return
+	}
+	b.g.Share = x
 }
 
 func (b *builder) oneOf(at, s string, allowed ...string) {

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // Bounds of a policy file.
@@ -65,7 +67,7 @@ func syntaxError(file string, err error) *Error {
 func defaults(file string) *Policy {
 	return &Policy{
 		File:  file,
-		Share: Share{Quantum: 30 * time.Second},
+		Share: Share{Quantum: 30 * time.Second, Period: 200 * time.Millisecond},
 		Limits: Limits{
 			MinRun: 30 * time.Second, MaxPause: time.Minute, Breath: 500 * time.Millisecond,
 			Patience: 10 * time.Minute, MaxPassed: 10, LaunchGrace: 10 * time.Second,
@@ -182,6 +184,11 @@ func (b *builder) guard(i int, tree map[string]any) Guard {
 	if len(b.g.Do) == 0 && tree["do"] == nil {
 		b.fault(path, "a guard needs do: what is done")
 	}
+	if throttles := slices.Contains(b.g.Do, model.PrimThrottle); throttles && b.g.Share == 0 {
+		b.fault(path+".do", "a guard that throttles needs share: how much of the time is left, such as 0.25")
+	} else if !throttles && b.g.Share != 0 {
+		b.fault(path+".share", `share is of no use without "throttle" in do`)
+	}
 	b.rule(path)
 	return *b.g
 }
@@ -213,10 +220,19 @@ func (b *builder) check() {
 	if b.p.Share.Quantum < 10*time.Millisecond {
 		b.fault("share.quantum", "quantum: at least 10ms, so that changing turns does not take all the time")
 	}
+	if strings.ContainsAny(b.p.Cap.PyTorch, "\x00\n\r") {
+		b.fault("cap.pytorch", "pytorch: a single line is wanted")
+	}
 	if b.p.Share.Plan && b.p.Share.Value == nil {
 		b.fault("share.plan", "plan: what is planned by is missing; it needs share.value")
 	}
 	l := b.p.Limits
+	switch p := b.p.Share.Period; {
+	case p < model.ShortestPeriod || p > model.LongestPeriod:
+		b.fault("share.period", "period: %v to %v", model.ShortestPeriod, model.LongestPeriod)
+	case b.p.throttles() && l.MaxPause > 0 && 2*p > l.MaxPause:
+		b.fault("share.period", "period: %v is more than half of limits.max_pause, %v", p, l.MaxPause)
+	}
 	if l.MaxPause > 0 && l.Breath > l.MaxPause {
 		b.fault("limits.breath", "breath: at most limits.max_pause, %v", l.MaxPause)
 	}

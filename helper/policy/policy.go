@@ -47,6 +47,7 @@ type Policy struct {
 	Caveat    string // what it cannot do
 	File      string // that it was read from
 	Share     Share
+	Cap       Cap
 	Limits    Limits
 	Guards    []Guard
 }
@@ -64,6 +65,10 @@ type Share struct {
 	Plan        bool          // who shares a turn is planned by Value
 	AdmitReason string        // what a tenant is told that Admit keeps out
 	PairReason  string        // what a tenant is told that Pair keeps from running
+
+	Throttle       *Number       // share of time beside one that was chosen before; nil: all of it
+	ThrottleReason string        // what a tenant is told that is throttled
+	Period         time.Duration // of a throttle
 }
 
 // Limits bound what the sharing may do to a tenant.
@@ -105,7 +110,8 @@ type Guard struct {
 	For   time.Duration     // how long the limit has to be crossed
 	Do    []model.Primitive // the first that is possible
 	Who   Who
-	Say   string // what the tenant is told
+	Say   string  // what the tenant is told
+	Share float64 // of time, of one that is throttled
 }
 
 // Set is the policies of a node. A GPU has one policy at a time.

@@ -48,11 +48,13 @@ func randomPolicy(t *rapid.T) string {
 		b.WriteString("plan = true\n")
 	}
 	maybe("admit", "pack.chosen < 2", "gpu.memory_free > 20 * GiB", "user.computing < 3")
+	maybe("throttle", "0.5", `mate.class == "guaranteed" ? 0.1 : 1`, "tenant.sm / mate.sm", "tenant.weight - 1", "mate.idle / 10")
 	fmt.Fprintf(&b, "[limits]\nmin_run = '%ds'\nmax_pause = '%ds'\nmax_hold = '%ds'\nlaunch_grace = '%ds'\npatience = '%ds'\nmax_passed = %d\n",
 		rapid.IntRange(0, 30).Draw(t, "min_run"), rapid.IntRange(1, 60).Draw(t, "max_pause"), rapid.IntRange(0, 60).Draw(t, "max_hold"),
 		rapid.IntRange(0, 10).Draw(t, "grace"), rapid.IntRange(0, 60).Draw(t, "patience"), rapid.IntRange(0, 3).Draw(t, "passed"))
 	if rapid.Bool().Draw(t, "guards") {
 		b.WriteString("[[guard]]\nwhen = 'tenant.over > 0'\nfor = '3s'\ndo = ['swap', 'pause', 'warn']\n")
+		b.WriteString("[[guard]]\nwhen = 'tenant.idle > 2'\ndo = ['throttle', 'warn']\nshare = 0.25\n")
 		b.WriteString("[[guard]]\nscope = 'gpu'\nwhen = 'pack.tenants > 4'\nfor = '2s'\ndo = ['evict']\n")
 	}
 	return b.String()
@@ -173,11 +175,13 @@ func checkDecision(t *rapid.T, r *rig, as []model.Action) {
 
 // checkStop holds what must never be stopped, nor let go.
 func checkStop(t *rapid.T, r *rig, a model.Action, tenant *model.Tenant) {
-	stops := a.Do == model.PrimPause || a.Do == model.PrimHold || a.Do == model.PrimSwap || a.Do == model.PrimEvict
+	stops := a.Do == model.PrimThrottle || a.Do == model.PrimPause || a.Do == model.PrimHold || a.Do == model.PrimSwap || a.Do == model.PrimEvict
 	switch {
 	case stops && (tenant.Exempt != "" || r.n.Degraded != ""):
 		t.Fatalf("%v: %s of %s, exempt %q, degraded %q", r.now, a.Do, a.Tenant, tenant.Exempt, r.n.Degraded)
-	case a.Do == model.PrimPause && (tenant.Settle > r.now || tenant.Retry > r.now || tenant.Suspended != ""):
+	case a.Do == model.PrimThrottle && (len(tenant.GPUs) != 1 || tenant.Use[tenant.GPUs[0]].Procs != 1 || !a.Throttle.Valid()):
+		t.Fatalf("%v: throttle %+v of %+v", r.now, a, tenant)
+	case (a.Do == model.PrimPause || a.Do == model.PrimThrottle) && (tenant.Settle > r.now || tenant.Retry > r.now || tenant.Suspended != ""):
 		t.Fatalf("%v: pause of %+v", r.now, tenant)
 	case a.Do == model.PrimResume && tenant.Suspended != "":
 		t.Fatalf("%v: resume over another's stop", r.now)

@@ -17,6 +17,8 @@ const (
 	othersTurn
 	noPair
 	handOver
+	slowed
+	unslowed
 	noRoom
 	memoryUnknown
 	notAdmitted
@@ -41,7 +43,7 @@ const (
 
 // codeNames are the codes for machines.
 var codeNames = map[code]string{
-	turn: "turn", othersTurn: "turn", noPair: "pair", handOver: "hand-over", noRoom: "memory",
+	turn: "turn", othersTurn: "turn", noPair: "pair", slowed: "throttle", unslowed: "pair", handOver: "hand-over", noRoom: "memory",
 	memoryUnknown: "memory unknown", notAdmitted: "admit", behind: "queue", behindShort: "queue", swapOut: "swap", starving: "max_pause",
 	breath: "max_pause", exempt: "exempt", suspended: "suspended", failed: "failed",
 	signalled: "signalled", settling: "settling", young: "min_run", ordered: "order",
@@ -85,6 +87,10 @@ func (d *Decider) words(v *view) string {
 		return fmt.Sprintf("waits until %s has stopped", w.other.name())
 	case noPair:
 		return fill(p.Share.PairReason, "not beside {mate} ("+p.Name+")", v, w)
+	case slowed:
+		return d.slowWords(v)
+	case unslowed:
+		return fmt.Sprintf("cannot be throttled beside %s, since it computes with several processes or GPUs (%s)", w.other.name(), p.Name)
 	case notAdmitted:
 		return fill(p.Share.AdmitReason, "not admitted by "+p.Name, v, w)
 	case noRoom:

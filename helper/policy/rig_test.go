@@ -36,6 +36,7 @@ type rig struct {
 type actor struct {
 	start    time.Duration // from its first run until it is on the GPU
 	memory   model.Bytes   // it uses, once there
+	procs    int           // on the GPU, 0: one
 	on, idle bool
 	manual   bool   // on was set by the script
 	stubborn bool   // its pauses fail
@@ -163,11 +164,11 @@ func (r *rig) sample() {
 		for _, g := range t.GPUs {
 			u := model.Usage{Memory: model.Known(model.Bytes(0))}
 			if a.on && t.State != model.Swapped {
-				u = model.Usage{Procs: 1, Memory: model.Known(a.memory)}
+				u = model.Usage{Procs: max(a.procs, 1), Memory: model.Known(a.memory)}
 			}
 			ts.Use[g] = u
 		}
-		ts.Busy = a.on && !a.idle && t.State == model.Running
+		ts.Busy = a.on && !a.idle && t.State.Runs()
 		s.Tenants = append(s.Tenants, ts)
 	}
 	r.n.Look(s, r.now)
@@ -200,7 +201,8 @@ func (r *rig) start(a model.Action) {
 	if err := r.n.Fire(t, trigger, a.Why, r.now); err != nil {
 		r.t.Fatalf("%v: %s %s: %v", r.now, a.Do, a.Tenant, err)
 	}
-	if a.Do == model.PrimRun {
+	t.Throttle = a.Throttle
+	if a.Do == model.PrimRun || a.Do == model.PrimThrottle {
 		return
 	}
 	r.id++

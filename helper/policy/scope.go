@@ -11,7 +11,8 @@ type scope string
 const (
 	inOrder  scope = "share.tier and share.rank"
 	inAdmit  scope = "share.admit"
-	inPair   scope = "share.pair"
+	inCap    scope = "cap"
+	inPair   scope = "share.pair and share.throttle"
 	inValue  scope = "share.value"
 	inGuard  scope = "a guard of tenants"
 	inDevice scope = "a guard of GPUs"
@@ -21,6 +22,7 @@ const (
 var visible = map[scope][]string{
 	inOrder:  {"tenant", "pack", "user", "now"},
 	inAdmit:  {"tenant", "gpu", "pack", "user", "now"},
+	inCap:    {"tenant", "pack", "user", "now"},
 	inPair:   {"tenant", "mate", "speed", "gpu", "pack", "user", "now"},
 	inValue:  {"tenant", "gpu", "pack", "user", "now"},
 	inGuard:  {"tenant", "gpu", "pack", "user", "now"},
@@ -77,7 +79,8 @@ func byName(tables [][]accessor) map[string]accessor {
 }
 
 // Variables lists what expressions can use, in the order in which it is shown.
-// Each tenant.NAME is there as mate.NAME too, in share.pair.
+// Each tenant.NAME is there as mate.NAME too, in share.pair, share.value and
+// share.throttle.
 func Variables() []Variable {
 	var all []Variable
 	for _, table := range tables {
@@ -99,6 +102,8 @@ func Places() []Place {
 	return []Place{
 		{"share.tier", visible[inOrder]}, {"share.rank", visible[inOrder]},
 		{"share.admit", visible[inAdmit]}, {"share.pair", visible[inPair]}, {"share.value", visible[inValue]},
+		{"share.throttle", visible[inPair]},
+		{"cap.sm", visible[inCap]}, {"cap.priority", visible[inCap]}, {"cap.memory", visible[inCap]},
 		{`guard.when, scope = "tenant"`, visible[inGuard]},
 		{`guard.when, scope = "gpu"`, visible[inDevice]},
 	}

@@ -20,7 +20,7 @@ func (d *Decider) standing(v *view) {
 		v.stand, v.counts, v.why = fixed, true, verdict{code: inFlight}
 	case len(v.seats) == 0:
 		v.stand, v.why = fixed, verdict{code: noGPU}
-	case t.State == model.Running:
+	case t.State.Runs():
 		d.standRunning(v)
 	default:
 		d.standWaiting(v)

@@ -34,7 +34,7 @@ func (d *Decider) mayEverMove(v *view) bool {
 // mayLeave tells whether a tenant may be swapped out now.
 func (d *Decider) mayLeave(v *view) bool {
 	s := v.t.State
-	return v.stand == queued && (s == model.Running || s == model.Paused) && !v.taken && d.movable(v)
+	return v.stand == queued && (s.Runs() || s == model.Paused) && !v.taken && d.movable(v)
 }
 
 // makeRoom marks those that are to be swapped out so that a tenant fits on a

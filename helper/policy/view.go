@@ -26,6 +26,8 @@ type view struct {
 	tier     float64
 	rank     float64
 	quantum  time.Duration
+	share    float64 // of time, 1: all of it
+	slow     verdict // why it is less
 
 	group     *view // the first of those that it shares its turns with there, by the plan
 	chosen    bool
@@ -89,6 +91,7 @@ type memo struct {
 	stretch time.Duration // since when it runs without a stop
 	off     time.Duration // since when it has no process on a GPU
 	guards  []episode     // by number of the guard
+	slowed  time.Duration // when its share of time was last changed
 	demand  float64       // share of time on the multiprocessors while it computes; NaN: not seen yet
 	plan    *plan         // of its GPUs, where it is the first on them
 	read    time.Duration // the reading of the driver that demand was last learnt from

@@ -37,6 +37,9 @@ func (d *Decider) walk(v *view) {
 	if v.why.code == 0 || v.deserved || v.stand == starved && v.m.breath && v.m.granted {
 		v.why = verdict{code: turn}
 	}
+	if d.shareOf(v) < 1 {
+		v.why = v.slow
+	}
 	d.choose(v)
 }
 
@@ -55,7 +58,7 @@ func (d *Decider) mayRun(v *view) (verdict, bool) {
 	if g, o, ok := d.joins(v); !ok {
 		return verdict{code: noPair, gpu: g, other: o}, false
 	}
-	return verdict{}, true
+	return d.slows(v)
 }
 
 // mayStart is what is asked of a tenant whose claim does not stand yet.

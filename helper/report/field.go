@@ -70,6 +70,7 @@ func timeFields() []Field {
 		{"ElapsedRaw", 10, false, true, "the same in seconds", func(r *Row) string { return known(r, strconv.Itoa(int(r.elapsed().Seconds()))) }},
 		{"Running", 10, false, true, "time in which it could compute", tally(func(t *model.Tally) time.Duration { return t.Running })},
 		{"Paused", 10, false, true, "time in which it was paused", tally(func(t *model.Tally) time.Duration { return t.Paused })},
+		{"Withheld", 10, false, true, "time in which a throttle kept it stopped", tally(func(t *model.Tally) time.Duration { return t.Withheld })},
 		{"Held", 10, false, true, "time for which it waited to start", tally(func(t *model.Tally) time.Duration { return t.Held })},
 		{"Swapped", 10, false, true, "time with its GPU memory in host RAM", tally(func(t *model.Tally) time.Duration { return t.Swapped })},
 		{"Attained", 10, false, true, "running time with a process on a GPU", tally(func(t *model.Tally) time.Duration { return t.Attained })},
@@ -113,6 +114,7 @@ func stateFields() []Field {
 		{"Exempt", 20, true, false, "why it is never stopped", func(r *Row) string { return known(r, r.View.Exempt) }},
 		{"Holds", 6, false, true, "how often it was held", tally(func(t *model.Tally) int { return t.Holds })},
 		{"Pauses", 6, false, true, "how often it was paused", tally(func(t *model.Tally) int { return t.Pauses })},
+		{"Throttles", 9, false, true, "how often it was throttled", tally(func(t *model.Tally) int { return t.Throttles })},
 		{"Swaps", 6, false, true, "how often it was swapped", tally(func(t *model.Tally) int { return t.Swaps })},
 		{"PassedOver", 10, false, true, "later ones that were admitted before it", func(r *Row) string {
 			return tenantOnly(r, func() string { return strconv.Itoa(r.View.PassedOver) })

@@ -102,6 +102,7 @@ type SecondsDocument struct {
 	Elapsed  float64  `json:"elapsed"`
 	Held     float64  `json:"held"`
 	Running  float64  `json:"running"`
+	Withheld float64  `json:"withheld"` // stopped by a throttle
 	Paused   float64  `json:"paused"`
 	Swapped  float64  `json:"swapped"`
 	Attained float64  `json:"attained"` // running with a process on a GPU
@@ -110,9 +111,10 @@ type SecondsDocument struct {
 
 // TimesDocument tells how often.
 type TimesDocument struct {
-	Held    int `json:"held"`
-	Paused  int `json:"paused"`
-	Swapped int `json:"swapped"`
+	Held      int `json:"held"`
+	Throttled int `json:"throttled"`
+	Paused    int `json:"paused"`
+	Swapped   int `json:"swapped"`
 }
 
 // TenantGPUDocument is what a tenant takes of one GPU.
@@ -193,7 +195,7 @@ func tenantDocument(r *Row) TenantDocument {
 		Account: v.Reg.Account, Partition: v.Reg.Partition,
 		State: v.Word(), Since: instant(v.SinceWall), ReasonCode: v.Reason.Code, Reason: v.Reason.Text,
 		Policy: v.PolicyNow, Exempt: v.Exempt, Start: v.Start, Ran: instant(v.Ran), End: instant(v.End),
-		Times: TimesDocument{v.Tally.Holds, v.Tally.Pauses, v.Tally.Swaps},
+		Times: TimesDocument{v.Tally.Holds, v.Tally.Throttles, v.Tally.Pauses, v.Tally.Swaps},
 		GPUs:  tenantGPUs(r), Processes: v.Procs, PassedOver: v.PassedOver, Steps: stepDocuments(v),
 		Request: RequestDocument{Policy: v.Terms.Policy, Class: string(v.Terms.Class), Weight: v.Terms.Weight,
 			Memory: v.Terms.Memory, Declared: v.Terms.Declared, Deadline: instant(v.Terms.Deadline), Notes: v.Terms.Notes},
@@ -206,7 +208,7 @@ func tenantDocument(r *Row) TenantDocument {
 		d.Step = &v.Reg.StepID
 	}
 	d.Seconds = SecondsDocument{Elapsed: v.Elapsed.Seconds(), Held: v.Tally.Held.Seconds(), Running: v.Tally.Running.Seconds(),
-		Paused: v.Tally.Paused.Seconds(), Swapped: v.Tally.Swapped.Seconds(), Attained: v.Tally.Attained.Seconds()}
+		Withheld: v.Tally.Withheld.Seconds(), Paused: v.Tally.Paused.Seconds(), Swapped: v.Tally.Swapped.Seconds(), Attained: v.Tally.Attained.Seconds()}
 	if v.State != model.Gone {
 		idle := v.Idle(r.at()).Seconds()
 		d.Seconds.Idle = &idle

@@ -222,8 +222,9 @@ func (t Track) begin() time.Duration {
 
 // change is what a tenant does from a moment on.
 type change struct {
-	at   time.Time
-	what Activity
+	at    time.Time
+	what  Activity
+	share float64 // of time, of one that is throttled; else 0
 }
 
 func stateChanges(all []model.Change) map[model.TenantID][]change {
@@ -234,10 +235,10 @@ func stateChanges(all []model.Change) map[model.TenantID][]change {
 			what = Suspended
 		}
 		list := out[c.Tenant]
-		if n := len(list); n > 0 && list[n-1].what == what {
+		if n := len(list); n > 0 && list[n-1].what == what && list[n-1].share == c.Share {
 			continue
 		}
-		out[c.Tenant] = append(list, change{c.At, what})
+		out[c.Tenant] = append(list, change{c.At, what, c.Share})
 	}
 	return out
 }
@@ -256,10 +257,10 @@ func before(v *model.View, first change) Activity {
 // stretchesOf joins a tenant's changes.
 func stretchesOf(v *model.View, changes []change, start, end time.Time) []Stretch {
 	if len(changes) == 0 {
-		changes = []change{{v.SinceWall, activity(v.State)}}
+		changes = []change{{v.SinceWall, activity(v.State), v.Throttle.Share}}
 	}
 	if v.Start.Before(changes[0].at) {
-		changes = append([]change{{v.Start, before(v, changes[0])}}, changes...)
+		changes = append([]change{{v.Start, before(v, changes[0]), 0}}, changes...)
 	}
 	last := end
 	if !v.End.IsZero() {
@@ -272,7 +273,7 @@ func stretchesOf(v *model.View, changes []change, start, end time.Time) []Stretc
 			to = changes[i+1].at
 		}
 		if c.what != Absent && to.After(c.at) {
-			out = append(out, Stretch{From: c.at.Sub(start), To: to.Sub(start), What: c.what})
+			out = append(out, Stretch{From: c.at.Sub(start), To: to.Sub(start), What: c.what, Share: c.share})
 		}
 	}
 	return out

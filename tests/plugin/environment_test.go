@@ -34,6 +34,8 @@ func TestEnvironmentOfPackedTasks(t *testing.T) {
 			"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "40", "GIMBAL_TEST": "a b=c", "LD_PRELOAD": "", "SLURM_SPANK_GIMBAL_OWN": ""}},
 		{"user's order is kept", []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, []string{"srun", "--gimbal-pack", "/usr/bin/env"},
 			map[string]string{"CUDA_DEVICE_ORDER": "FASTEST_FIRST", "GIMBAL_ACTIVE": "1", "GIMBAL_REQUESTED": "1"}},
+		{"user's limit is kept", []string{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=70"}, []string{"srun", "--gimbal-pack", "/usr/bin/env"},
+			map[string]string{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "70", "GIMBAL_TEST": "a b=c"}},
 		{"NONE", nil, []string{"srun", "--export=NONE", "--gimbal-pack=alpha", "/usr/bin/env"},
 			map[string]string{"GIMBAL_REQUESTED": "alpha", "GIMBAL_ACTIVE": "1"}},
 		{"off inside", nil, []string{"salloc", "-Q", "--gimbal-pack", "srun", "--gimbal-pack=off", "/usr/bin/env"},

@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"helper/wire":      {"helper/model"},
 	"helper/journal":   {"helper/failpoint", "helper/model"},
 	"helper/metrics":   {"helper/model"},
+	"helper/mps":       {},
 	"helper/report":    {"helper/model"},
 	"helper/sim":       {"helper/model", "helper/policy", "helper/engine", "helper/sim", "policies"},
 	"helper/node":      {"helper/model", "helper/engine", "helper/gpu", "helper/cuda", "helper/proc", "helper/slurm", "helper/failpoint"},

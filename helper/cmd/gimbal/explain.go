@@ -221,6 +221,8 @@ func entryText(e model.Entry) string {
 		return "stopped by somebody else: " + e.Text
 	case model.EvUnstopped:
 		return "somebody else's stop ended"
+	case model.EvCredited:
+		return e.Text
 	case model.EvSignalled:
 		return "a signal waits for it: " + e.Text
 	case model.EvEnded:
@@ -243,7 +245,7 @@ func entryText(e model.Entry) string {
 
 func actionText(e model.Entry) string {
 	word := map[model.Primitive]string{
-		model.PrimRun: "let run", model.PrimHold: "held", model.PrimPause: "paused", model.PrimResume: "resumed",
+		model.PrimRun: "let run", model.PrimHold: "held", model.PrimThrottle: "throttled", model.PrimPause: "paused", model.PrimResume: "resumed",
 		model.PrimSwap: "swapped out", model.PrimRestore: "swapped in", model.PrimNotify: "notified",
 		model.PrimEvict: "evicted", model.PrimWarn: "warning",
 	}[e.Do]

@@ -19,7 +19,7 @@ func (p *policiesCommand) variables() error {
 		return p.parsable(rows)
 	}
 	p.table(rows)
-	fmt.Fprintf(p.w.stdout, "\nEach tenant.NAME is there as mate.NAME too, in share.pair.\n"+
+	fmt.Fprintf(p.w.stdout, "\nEach tenant.NAME is there as mate.NAME too, in share.pair and share.throttle.\n"+
 		"Unit 1 is a plain number. Constants: second, minute, hour, day, KiB, MiB, GiB, TiB.\n\n")
 	rows = [][]string{{"Function", "Meaning"}}
 	for _, f := range policy.Functions() {

@@ -62,6 +62,7 @@ func (e *policyWords) text() string {
 	e.together()
 	e.order()
 	e.turns()
+	e.caps()
 	e.limits()
 	e.guards()
 	e.names()
@@ -111,6 +112,10 @@ func (e *policyWords) together() {
 		e.item("One computes beside another that was chosen before it (its mate) only where this holds for each mate:")
 		e.rule(s.Pair.Source())
 	}
+	if s.Throttle != nil {
+		e.item(fmt.Sprintf("Beside each mate one gets this share of each %s, the least counts; 1 is all of it, and 0 keeps the two apart:", config.FormatDuration(s.Period)))
+		e.rule(s.Throttle.Source())
+	}
 	if s.Value == nil {
 		return
 	}
@@ -143,12 +148,43 @@ func (e *policyWords) order() {
 
 func (e *policyWords) turns() {
 	e.title("Turns")
-	if e.p.Share.Together == 0 && e.p.Share.Pair == nil && !e.p.Share.Swap {
+	if s := e.p.Share; s.Together == 0 && s.Pair == nil && s.Throttle == nil && !s.Swap {
 		e.item("None: nobody waits for a turn, only for memory.")
 		return
 	}
 	e.item(fmt.Sprintf("A choice stands for %s, and for less where a full turn of the pack would pause somebody for longer than is allowed.",
 		config.FormatDuration(e.p.Share.Quantum)))
+}
+
+// caps says what processes are told before they start.
+func (e *policyWords) caps() {
+	c := e.p.Cap
+	if c == (policy.Cap{}) {
+		return
+	}
+	e.title("What a job's processes are told, unless the job says so itself")
+	if c.MPS {
+		e.item("They are clients of MPS, where the node has one that answers.")
+	}
+	for _, n := range []struct {
+		what string
+		expr *policy.Number
+	}{
+		{"The share of the multiprocessors, under MPS:", c.SM},
+		{"The priority of their kernels, under MPS:", c.Priority},
+		{"The bytes of each GPU that each may take:", c.Memory},
+	} {
+		if n.expr != nil {
+			e.item(n.what)
+			e.rule(n.expr.Source())
+		}
+	}
+	if c.Growth {
+		e.item("TensorFlow and JAX take memory as they need it.")
+	}
+	if c.PyTorch != "" {
+		e.item("PyTorch's allocator: " + c.PyTorch)
+	}
 }
 
 func (e *policyWords) limits() {
@@ -218,6 +254,9 @@ func guardWords(g policy.Guard) string {
 		wait = " for " + config.FormatDuration(g.For)
 	}
 	text := fmt.Sprintf("when %s fulfils this%s, %s is %s", what, wait, whom, actsWords(g.Do))
+	if g.Share > 0 {
+		text += fmt.Sprintf(" (throttled: to %.0f %% of the time)", 100*g.Share)
+	}
 	if g.Say != "" {
 		text += fmt.Sprintf(", and told %q", g.Say)
 	}
@@ -225,7 +264,7 @@ func guardWords(g policy.Guard) string {
 }
 
 func actsWords(acts []model.Primitive) string {
-	past := map[model.Primitive]string{model.PrimSwap: "swapped out", model.PrimPause: "paused",
+	past := map[model.Primitive]string{model.PrimSwap: "swapped out", model.PrimPause: "paused", model.PrimThrottle: "throttled",
 		model.PrimNotify: "notified", model.PrimEvict: "evicted", model.PrimWarn: "warned"}
 	var words []string
 	for _, a := range acts {

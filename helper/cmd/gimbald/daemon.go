@@ -60,6 +60,7 @@ type daemon struct {
 	decider *policy.Decider // of the loop alone
 	engine  *engine.Engine
 	loop    *engine.Loop
+	caps    *capper
 	guard   *guardian
 	runs    runs
 	hup     chan os.Signal // asks for a reload
@@ -130,6 +131,7 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.notes = newNotes(d)
 	d.sampler = gpu.Watch(gpu.Open(d.cfg.Sample.NVML), d.cfg.Sample.Interval, clock)
+	d.caps = d.newCapper()
 	d.makeNode()
 	d.decider = policy.NewDecider(d.policies, policy.Options{})
 	d.decider.SetEpoch(d.started.Add(-clock()))
@@ -161,6 +163,9 @@ func (d *daemon) makeNode() {
 		Every:       d.cfg.Sample.Interval,
 		Stale:       d.cfg.Sample.Stale,
 		Log:         func(format string, args ...any) { d.log.info("node", fmt.Sprintf(format, args...)) },
+	}
+	if c := d.caps.control; c != nil {
+		parts.MPS = c
 	}
 	if d.swaps != nil {
 		parts.Moves = d.swaps.moves
@@ -196,6 +201,10 @@ func (d *daemon) run(ctx context.Context) error {
 		parts.Go(func() { d.leaveWhenIdle(inner, d.leave) })
 	}
 	parts.Go(func() { d.notes.run(inner) })
+	parts.Go(func() { d.watchCredit(inner) })
+	if d.caps.watch != nil {
+		parts.Go(func() { d.caps.watch.Run(inner) })
+	}
 	parts.Go(d.restoreStrays)
 	exported := make(chan struct{})
 	go func() { defer close(exported); d.watchMetrics(inner) }()

@@ -51,7 +51,11 @@ func (d *daemon) handle(ctx context.Context, peer wire.Peer, req wire.Request) (
 func (d *daemon) take(req wire.Request) (any, error) {
 	switch req.Op {
 	case wire.OpPrepare:
-		return wire.Prepared{Active: true}, nil
+		var p wire.PrepareRequest
+		if err := req.Decode(&p); err != nil {
+			return nil, err
+		}
+		return d.prepare(p.Step), nil
 	case wire.OpRegister:
 		var r model.Registration
 		if err := req.Decode(&r); err != nil {

@@ -62,7 +62,10 @@ func (d *daemon) reloadNow(ctx context.Context) error {
 	d.reload = reloadState{loaded: time.Now(), restart: changes.Restart}
 	d.mu.Unlock()
 	d.log.info("reload", describeChanges(changes))
-	return d.loop.Ask(ctx, func(*engine.Engine) { d.decider.SetPolicies(set) })
+	return d.loop.Ask(ctx, func(*engine.Engine) {
+		d.decider.SetPolicies(set)
+		d.caps.decider.SetPolicies(set)
+	})
 }
 
 func describeChanges(c config.Changes) string {

@@ -98,9 +98,17 @@ func groups(uid uint32) []string {
 	return names
 }
 
-// grant is what a registration gets under the configuration in force. Groups
-// are looked up only where a rule asks for them.
+// grant is what a registration gets under the configuration in force, with what
+// was found when its step was prepared.
 func (d *daemon) grant(r model.Registration) model.Terms {
+	terms := d.terms(r)
+	d.caps.say(r.JobID, &terms)
+	return terms
+}
+
+// terms are what the configuration grants a job. Groups are looked up only where a
+// rule asks for them.
+func (d *daemon) terms(r model.Registration) model.Terms {
 	cfg := d.settings()
 	var in []string
 	for _, b := range cfg.Bounds {

@@ -7,7 +7,8 @@
 // says of a turn; memory moves to the host at 12 GiB a second. How fast tenants
 // run beside others the policy is told as if it had been learnt; how long they
 // still need only where [Options.Remaining] says so. Of tenants that cannot run
-// together at all, by the table of pairs, those that came later stand still.
+// together at all, by the table of pairs, those that came later stand still. A
+// throttled tenant goes at its share of its speed, without stops.
 //
 // # Turns
 //
@@ -73,7 +74,7 @@ func newInstance(s *scheduler, number int) *instance {
 	meter, _ := journal.(engine.Meter) // where nothing is kept nothing is added up
 	n.engine = engine.New(model.NewNode(), engine.Parts{
 		Source: n, Actuator: n, Journal: journal, Meter: meter, Decider: n.decider,
-		Wall: func() time.Time { return epoch().Add(clock(s.w.Now)) }, Report: s.fail,
+		Wall: func() time.Time { return epoch().Add(clock(s.w.Now)) }, Report: s.fail, Smooth: true,
 	})
 	return n
 }
@@ -181,7 +182,7 @@ func (n *instance) Do(a model.Action, t *model.Tenant) {
 		cost = swapLeast + float64(used)/swapRate
 	case model.PrimEvict:
 		ev.Kind, ev.Text = model.EvFailed, "the simulator evicts nobody"
-	default: // run, notify, warn: nothing comes back
+	default: // run, throttle, notify, warn: nothing comes back
 		return
 	}
 	at := n.s.w.Now + cost

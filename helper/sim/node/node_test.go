@@ -60,6 +60,8 @@ func TestEpisodes(t *testing.T) {
 		{"four that fit", "throughput", 1, 1, Options{}, []sim.Job{light(job("a", 0, 1, 5000), 0.2), light(job("b", 0, 1, 5000), 0.2), light(job("c", 0, 1, 5000), 0.2), light(job("d", 0, 1, 5000), 0.2)}, []float64{5000, 5000, 5000, 5000}, 100},
 		{"shards for one", "together", 1, 1, Options{}, []sim.Job{shards(job("a", 0, 1, 1000), 3), shards(job("b", 0, 1, 500), 2)}, []float64{1000, 1500}, 1},
 		{"shards for both", "together", 1, 1, Options{}, []sim.Job{shards(job("a", 0, 1, 1000), 2), shards(job("b", 0, 1, 1000), 2)}, []float64{2000, 2000}, 1},
+		// A guaranteed job at 0.1 * 0.5 + 0.9 of its speed, beside one at 0.1 * 0.5.
+		{"one is throttled", "qos", 1, 1, Options{}, []sim.Job{light(job("a", 0, 1, 1000), 1), opportunistic(light(job("b", 0, 1, 1000), 1))}, []float64{1053, 2000}, 15},
 		{"a pair that pays", "throughput", 1, 1, Options{}, []sim.Job{light(job("a", 0, 1, 5000), 0.4), light(job("b", 0, 1, 5000), 0.4)}, []float64{5000, 5000}, 60},
 	} {
 		t.Run(c.policy+": "+c.name, func(t *testing.T) {
@@ -74,6 +76,11 @@ func TestEpisodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func opportunistic(j sim.Job) sim.Job {
+	j.Opportunistic = true
+	return j
 }
 
 func shards(j sim.Job, n int) sim.Job {

@@ -10,7 +10,7 @@ import (
 // computes says whether a tenant does work in a state: until a stop has been
 // confirmed, and not before it has been continued.
 func computes(s model.State) bool {
-	return s == model.Running || s == model.Pausing || s == model.Swapping
+	return s.Runs() || s == model.Pausing || s == model.Swapping
 }
 
 // pace lets the tasks of the node run as fast as they do beside those that
@@ -33,7 +33,7 @@ func (n *instance) pace() int {
 			continue
 		}
 		busy++
-		for i, v := range n.s.together(on) {
+		for i, v := range n.shared(on) {
 			if old, ok := speed[on[i]]; !ok || v < old {
 				speed[on[i]] = v
 			}
@@ -45,6 +45,40 @@ func (n *instance) pace() int {
 		}
 	}
 	return busy
+}
+
+// shared is the speeds of tenants on one GPU, some of which may be throttled: one
+// goes for its share of the time, and the others have the GPU without it for the
+// rest. Where several are throttled, they are taken to be so at the same times.
+func (n *instance) shared(on []*tenant) []float64 {
+	out := n.s.together(on)
+	var free []*tenant
+	var at []int
+	shares := 0.0
+	for i, t := range on {
+		share := n.shareOf(t)
+		if share == 1 {
+			free, at = append(free, t), append(at, i)
+			continue
+		}
+		out[i] *= share
+		shares += share
+	}
+	if slowed := len(on) - len(free); slowed > 0 && len(free) > 0 {
+		share := shares / float64(slowed)
+		for k, v := range n.s.together(free) {
+			out[at[k]] = share*out[at[k]] + (1-share)*v
+		}
+	}
+	return out
+}
+
+// shareOf is the share of time for which a tenant that computes does so.
+func (n *instance) shareOf(t *tenant) float64 {
+	if m := n.engine.Node.Tenant(t.id); m.State == model.Throttled {
+		return m.Throttle.Share
+	}
+	return 1
 }
 
 // together is the speeds of tenants that compute on one GPU at once, in the
