@@ -17,6 +17,8 @@ _gimbal_options() {
 
 _gimbal_commands() { "$@" --help 2>/dev/null | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p'; }
 
+_gimbal_policies() { "$1" policies list -P 2>/dev/null | sed -n '2,$s/|.*//p'; }
+
 # Words for the value of an option, by its name.
 _gimbal_values() {
     local gimbal=$1 command=$2 option=$3
@@ -31,6 +33,7 @@ _gimbal_values() {
         simulate/--policy) "$gimbal" simulate --help 2>/dev/null | sed -nE '/^(Baselines|Policies)/,$s/^  ([a-z-]+) .*/\1/p' ;;
         simulate/--cost) echo none muri ;;
         report/--jobs | report/-j) "$gimbal" status -n -P -X -o JobID 2>/dev/null ;;
+        policies/--against) _gimbal_policies "$gimbal" ;;
         */--user | */-u | */--uid) compgen -u ;;
         notify/--signal) compgen -A signal SIG | sed 's/^SIG//' ;;
     esac
@@ -41,7 +44,7 @@ _gimbal_arguments() {
     local gimbal=$1 command=$2 sub=$3
     case $command/$sub in
         policies/) _gimbal_commands "$gimbal" policies ;;
-        policies/show | policies/explain) "$gimbal" policies list -P 2>/dev/null | sed -n '2,$s/|.*//p' ;;
+        policies/show | policies/explain) _gimbal_policies "$gimbal" ;;
         explain/* | timeline/* | pause/* | resume/* | evict/* | notify/* | release/*)
             "$gimbal" status -n -P -X -o JobID 2>/dev/null ;;
     esac
@@ -91,6 +94,10 @@ _gimbal() {
         command=''
     fi
     options=$(_gimbal_options "$gimbal" ${command:+"$command"})
+    sub=$(_gimbal_first_argument "$options" "${COMP_WORDS[@]:2:COMP_CWORD-2}")
+    if [[ $command/$sub == policies/try ]]; then
+        options=$(_gimbal_options "$gimbal" policies try)
+    fi
 
     value=$(awk -v option="$previous" '$1 == option { print $2 }' <<<"$options")
     if [[ $previous == -* && -n $value ]]; then
@@ -102,7 +109,6 @@ _gimbal() {
         _gimbal_reply "$word" "$(awk '$1 ~ /^--/ { print $1 }' <<<"$options")"
         return
     fi
-    sub=$(_gimbal_first_argument "$options" "${COMP_WORDS[@]:2:COMP_CWORD-2}")
     words=$(_gimbal_arguments "$gimbal" "$command" "$sub")
     if [[ -n $words ]]; then _gimbal_reply "$word" "$words"; else _gimbal_files "$word"; fi
 }

@@ -3,7 +3,9 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -183,4 +185,47 @@ func timeIn(line []byte, key string) (time.Time, bool) {
 	digits, _, _ := bytes.Cut(rest, []byte{' '})
 	us, err := strconv.ParseInt(string(digits), 10, 64)
 	return time.UnixMicro(us), err == nil
+}
+
+// EndedIn lists the ended tenants that a path holds: the folder of a journal,
+// one of its files of ended tenants, or one of its files of records (*.jsonl).
+// Lines that cannot be read are left out.
+func EndedIn(path string) ([]model.View, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	if st.IsDir() {
+		return Ended(path, model.StatusQuery{})
+	}
+	if filepath.Ext(path) == ".jsonl" {
+		return endedInRecords(path)
+	}
+	var all []model.View
+	err = eachLine(path, func(b []byte) bool {
+		if v, err := Unpack(string(b)); err == nil {
+			all = append(all, v)
+		}
+		return true
+	})
+	return all, err
+}
+
+// endedInRecords lists the tenants that ended in a file of records.
+func endedInRecords(path string) ([]model.View, error) {
+	r := replay{book: newBook()}
+	var all []model.View
+	first := true
+	err := eachLine(path, func(b []byte) bool {
+		if first {
+			first = false
+			return r.begin(b)
+		}
+		r.lastGone = nil
+		if r.take(b); r.lastGone != nil {
+			all = append(all, *r.lastGone)
+		}
+		return true
+	})
+	return all, err
 }

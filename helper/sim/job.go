@@ -25,6 +25,7 @@ type Job struct {
 	Stages     Stages  // where an iteration spends its time; zero when unknown
 
 	Opportunistic bool    // may be slowed down for guaranteed jobs
+	Weight        float64 // share of time relative to its mates; 0 for 1
 	Deadline      float64 // when it should have ended; Never when it has none
 
 	Limit float64 // time limit that it was given, in seconds; 0 when unknown

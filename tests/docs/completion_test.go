@@ -56,8 +56,9 @@ func TestCompletesEveryOption(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	for _, name := range commands(t, help(t, "gimbal")) {
-		got, want := complete(t, "gimbal", name, "--"), long(options(help(t, "gimbal", name)))
+	for _, name := range append(commands(t, help(t, "gimbal")), "policies try") {
+		words := strings.Fields(name)
+		got, want := complete(t, append(append([]string{"gimbal"}, words...), "--")...), long(options(help(t, "gimbal", words...)))
 		if !slices.Equal(got, want) {
 			t.Errorf("gimbal %s: got %v, want %v", name, got, want)
 		}
@@ -79,6 +80,8 @@ func TestCompletesValues(t *testing.T) {
 		{[]string{"gimbal", "status", "-X", "-o", "JobID,MaxGPU"}, "JobID,MaxGPUMem"},
 		{[]string{"gimbal", "policies", "show", "times"}, "timeslice"},
 		{[]string{"gimbal", "policies", "-P", "explain", "thr"}, "throughput"},
+		{[]string{"gimbal", "policies", "try", "--against", "thr"}, "throughput"},
+		{[]string{"gimbal", "policies", "try", "policies/timesl"}, "policies/timeslice.toml"},
 		{[]string{"gimbal", "simulate", "--policy", "timeslice,exc"}, "timeslice,exclusive"},
 		{[]string{"gimbal", "timeline", "--color", "ne"}, "never"},
 		{[]string{"gimbal", "notify", "--signal", "USR1"}, "USR1"},

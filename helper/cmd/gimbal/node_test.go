@@ -73,7 +73,7 @@ func story() []model.Record {
 	add(120, one, model.Running, nil, model.PrimResume, "its turn")
 	one.Steps[0].Ended, one.Steps[0].End = true, one.Registered+10*time.Minute
 	one.Steps[0].Status, one.EndedAt = 2<<8, one.Registered+10*time.Minute
-	one.Tally = model.Tally{Running: 570 * time.Second, Paused: 30 * time.Second, Pauses: 1}
+	one.Tally = model.Tally{Running: 570 * time.Second, Attained: 560 * time.Second, Paused: 30 * time.Second, Pauses: 1}
 	add(600, one, model.Gone, &model.Event{Kind: model.EvTaskExit, Tenant: one.ID, Step: model.StepBatch, Status: 2 << 8}, "", "")
 	out[len(out)-1].Tenant.Reason = model.Reason{Code: model.CodeEnded}
 	add(1500, three, model.New, &model.Event{Kind: model.EvRegistered, Tenant: three.ID, Reg: &three.Reg}, "", "")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ Commands:
   explain NAME    tell in words what a policy (or a policy FILE) does
   variables       what the expressions of a policy can use
   keys            what a policy file can hold
+  try FILE        replay this node's jobs under a policy before it goes live
 
 `
 
@@ -43,14 +45,23 @@ func (p *policiesCommand) set() *pflag.FlagSet {
 	f := pflag.NewFlagSet("policies", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.Usage = func() {}
-	f.StringVarP(&p.config, "config", "c", config.Path, "gimbald's configuration `file`")
-	f.StringVar(&p.dir, "dir", "", "`folder` of the site's policies, instead of policy.dir of the configuration")
+	p.where(f)
 	f.BoolVarP(&p.parse, "parsable", "P", false, "list, variables, keys: fields separated by |, a header first")
 	f.BoolVarP(&p.help, "help", "h", false, "this text")
 	return f
 }
 
+// where adds the options that say where the policies are.
+func (p *policiesCommand) where(f *pflag.FlagSet) {
+	f.StringVarP(&p.config, "config", "c", cmp.Or(p.config, config.Path), "gimbald's configuration `file`")
+	f.StringVar(&p.dir, "dir", p.dir, "`folder` of the site's policies, instead of policy.dir of the configuration")
+}
+
 func runPolicies(args []string, w world) int {
+	before := policiesCommand{w: w}
+	if rest, ok := before.trial(args); ok {
+		return runTry(&before, rest)
+	}
 	p := policiesCommand{w: w}
 	f := p.set()
 	err := f.Parse(args)
@@ -59,7 +70,7 @@ func runPolicies(args []string, w world) int {
 		return exitOK
 	}
 	if err == nil && f.NArg() == 0 {
-		err = errors.New("which command: list, show, check, explain, variables or keys?")
+		err = errors.New("which command: list, show, check, explain, variables, keys or try?")
 	}
 	if err != nil {
 		return wrongUsage(w, "policies", err)
@@ -92,6 +103,7 @@ func (p *policiesCommand) dispatch(name string, args []string) int {
 		}
 		return done(p.w, "policies", c.run(args))
 	}
+	words = append(words, tryName)
 	return wrongUsage(p.w, "policies", fmt.Errorf("there is no command %q%s", name, meant(name, words)))
 }
 

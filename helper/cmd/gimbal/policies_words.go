@@ -15,26 +15,33 @@ import (
 // explain tells what a policy does; name is that of one of the node's
 // policies, or the path of a file.
 func (p *policiesCommand) explain(name string) error {
-	if strings.ContainsAny(name, "/.") {
+	c, pol, err := p.named(name)
+	if err != nil {
+		return err
+	}
+	return p.write(pol, c)
+}
+
+// named is a policy by the path of its file, - for standard input, or by the
+// name of one of the node's; and the configuration that it would run under.
+func (p *policiesCommand) named(name string) (*config.Config, *policy.Policy, error) {
+	if strings.ContainsAny(name, "/.") || name == "-" {
 		pol, err := p.checkFile(name)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		c, _, err := config.Load(p.config)
 		if err != nil {
 			c = config.Default()
 		}
-		return p.write(pol, c)
+		return c, pol, nil
 	}
 	c, s, err := p.find(name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	pol, err := parseSource(s)
-	if err != nil {
-		return err
-	}
-	return p.write(pol, c)
+	return c, pol, err
 }
 
 func (p *policiesCommand) write(pol *policy.Policy, c *config.Config) error {

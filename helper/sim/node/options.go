@@ -35,6 +35,9 @@ func (o *Options) memory() model.Bytes {
 // terms is what a job is granted.
 func (o *Options) terms(j *sim.Job) model.Terms {
 	t := model.Terms{Class: model.Guaranteed, Weight: 1, Declared: j.Memory > 0}
+	if j.Weight > 0 {
+		t.Weight = j.Weight
+	}
 	if j.Opportunistic {
 		t.Class = model.Opportunistic
 	}
