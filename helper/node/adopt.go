@@ -43,6 +43,7 @@ func (n *Node) Adopt(t *model.Tenant, held *Stop, moved *Moved) {
 		}
 	}
 	t.Admitted = state != model.Swapped && (t.Admitted || state != model.Held)
+	t.Suspended, t.Signalled = "", "" // what is so is seen and told anew
 	if t.State != state {
 		t.State, t.Since, t.Throttle = state, now, model.Throttle{}
 		t.Reason = model.Reason{Code: "adopted", Text: "taken over by a new daemon"}

@@ -96,9 +96,11 @@ func TestAdoptHeld(t *testing.T) {
 		}
 		eventually(t, "it to be stopped", func() bool { return look(k.id) == proc.ConditionStopped })
 	}
-	s.n.Adopt(adoptable(k.id, 1), &node.Stop{Tenant: "1@1", Held: true, IDs: []model.ProcID{model.ProcID(k.id)}}, nil)
-	if ev := s.await(model.EvAdopted, 0); ev.Adopt.State != model.Held {
-		t.Fatalf("adopted as %s", ev.Adopt.State)
+	was := adoptable(k.id, 1)
+	was.Suspended, was.Signalled = "external", "USR1" // as the last daemon saw it
+	s.n.Adopt(was, &node.Stop{Tenant: "1@1", Held: true, IDs: []model.ProcID{model.ProcID(k.id)}}, nil)
+	if a := s.await(model.EvAdopted, 0).Adopt; a.State != model.Held || a.Suspended != "" || a.Signalled != "" {
+		t.Fatalf("adopted as %s, stopped by %q, with %q", a.State, a.Suspended, a.Signalled)
 	}
 	s.await(model.EvSignalled, 0)
 	if c := look(k.id); c != proc.ConditionStopped {

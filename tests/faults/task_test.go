@@ -188,7 +188,8 @@ func (k *task) ended() {
 	select {
 	case <-k.done:
 	case <-time.After(patience):
-		k.r.t.Fatalf("job %d does not end: %v are stopped", k.job, k.stopped())
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.cmd.Process.Pid))
+		k.r.t.Fatalf("job %d does not end: %v are stopped; it is %+v\n%s", k.job, k.stopped(), k.r.view(k), status)
 	}
 	k.wantEnd()
 }
