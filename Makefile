@@ -20,7 +20,7 @@ LAZY     := -ldflags '-X main.version=$(VERSION) -extldflags=-Wl,-z,lazy'
 .DEFAULT_GOAL := all
 -include spank/spank.mk tests/simgpu/simgpu.mk contrib/man/man.mk
 
-.PHONY: all help deps daemon command simgpu plugin test check test-long test-slurm lint bench demo evaluate clean install uninstall release
+.PHONY: all help deps daemon command simgpu plugin test check test-long soak test-slurm lint bench demo evaluate clean install uninstall release
 
 all: deps plugin daemon command simgpu ## build everything under build/
 
@@ -54,6 +54,10 @@ test-long: deps-test all ## what does not fit into the test run
 
 test-slurm: ## what depends on Slurm, against that of SUITE=bookworm, trixie or sid
 	scripts/slurm-suite $(SUITE)
+
+MINUTES ?= 60
+soak: deps-test all ## random jobs and random faults on a real Slurm for MINUTES=N (60)
+	GIMBAL_SOAK=$(MINUTES)m $(GO) test -v -count=1 -timeout $$(($(MINUTES) + 15))m -run 'TestSoak$$' ./tests/e2e
 
 lint: ## gofmt, go vet, gcc, shellcheck, golangci-lint where it is
 	scripts/lint
