@@ -52,6 +52,7 @@ func asker(socket string) int {
 	defer func() { _ = child.Process.Kill() }()
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	grandchild, _ := strconv.Atoi(strings.TrimSpace(line))
+	defer func() { _ = syscall.Kill(grandchild, syscall.SIGKILL) }()
 	pids := map[int]int{0: child.Process.Pid, -1: os.Getpid(), -2: grandchild}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var q question
