@@ -9,7 +9,6 @@ import (
 // TestDaemonDies: when the daemon is killed, what it had paused runs; the next
 // one takes the commands over and learns how they end.
 func TestDaemonDies(t *testing.T) {
-	needTime(t)
 	onGPU(t, "[guard]\ncheck = \"50ms\"\n", func(t *testing.T, h *host) {
 		stop := h.scratch(alice, "stopped")
 		j := h.start(alice, trainer("one", "--on-term", stop, "--term-exit", "3")...)
