@@ -47,7 +47,7 @@ test: deps-test all ## run every test
 
 .PHONY: deps-test
 deps-test:
-	@scripts/install-deps build slurm lint browser metrics accounting
+	@scripts/install-deps build slurm lint browser metrics accounting packages
 
 test-long: deps-test all ## what does not fit into the test run
 	GIMBAL_LONG=1 $(GO) test -count=1 -timeout 120m ./helper/engine ./spank/... ./tests/...
