@@ -26,6 +26,7 @@ const (
 // that counts once.
 type credits struct {
 	give func(ctx context.Context, job uint32, d time.Duration) (time.Duration, error)
+	ask  func(ctx context.Context, job uint32) (slurm.Job, error)
 	told func(id model.TenantID, d time.Duration)
 	fail func(job uint32, err error)
 
@@ -39,6 +40,7 @@ type account struct {
 	given   time.Duration
 	tenants []model.TenantID // live ones
 	end     int64            // unix seconds of its time limit, 0 unknown
+	limited bool             // Slurm was asked, and it has one
 	tries   int              // that failed in a row
 	next    time.Duration    // not before
 }
@@ -92,15 +94,37 @@ func (c *credits) account(job uint32) *account {
 // not had most, the one that reaches its limit first; 0 if there is none.
 func (c *credits) due(now, most time.Duration) (job uint32) {
 	for id, a := range c.jobs {
-		if a.owed < creditLeast || a.given >= most || now < a.next || a.end == 0 {
+		if a.owed < creditLeast || a.given >= most || now < a.next {
 			continue
 		}
-		if best := c.jobs[job]; best == nil || a.end < best.end || a.end == best.end && id < job {
+		if best := c.jobs[job]; best == nil || a.endsBefore(best) || a.end == best.end && id < job {
 			job = id
 		}
 	}
 	return job
 }
+
+// endsBefore tells which of two reaches its limit first; one of which that is not
+// known comes last.
+func (a *account) endsBefore(b *account) bool {
+	return a.end != 0 && (b.end == 0 || a.end < b.end)
+}
+
+// mayCredit tells whether a job has a time limit. Slurm 22.05 does not tell its
+// jobs, so that it has to be asked once.
+func (c *credits) mayCredit(ctx context.Context, job uint32, a *account) error {
+	if a.end != 0 || a.limited {
+		return nil
+	}
+	j, err := c.ask(ctx, job)
+	if err == nil && j.TimeLimit == 0 {
+		return errUnlimited
+	}
+	a.limited = err == nil
+	return err
+}
+
+var errUnlimited = errors.New("the job has no time limit")
 
 // turn credits at most one job.
 func (c *credits) turn(ctx context.Context, now, most time.Duration) {
@@ -110,9 +134,12 @@ func (c *credits) turn(ctx context.Context, now, most time.Duration) {
 	}
 	a := c.jobs[job]
 	units := (a.owed + creditUnit - 1) / creditUnit
-	got, err := c.give(ctx, job, min(units*creditUnit, max(most-a.given, creditUnit)))
+	err, got := c.mayCredit(ctx, job, a), time.Duration(0)
+	if err == nil {
+		got, err = c.give(ctx, job, min(units*creditUnit, max(most-a.given, creditUnit)))
+	}
 	switch {
-	case errors.Is(err, slurm.ErrNoJob):
+	case errors.Is(err, slurm.ErrNoJob), errors.Is(err, errUnlimited):
 		a.next = now + creditRest
 		return
 	case err != nil:
@@ -130,7 +157,7 @@ func (c *credits) turn(ctx context.Context, now, most time.Duration) {
 // watchCredit credits jobs, one call to Slurm in each slurm.credit_every.
 func (d *daemon) watchCredit(ctx context.Context) {
 	c := newCredits()
-	c.give = d.slurm.client.Credit
+	c.give, c.ask = d.slurm.client.Credit, d.slurm.client.Job
 	c.told = d.node.Credited
 	c.fail = func(job uint32, err error) {
 		d.log.warnOf("credit", fmt.Sprint(job), fmt.Sprintf("job %d: its time limit stays as it is: %v", job, err))

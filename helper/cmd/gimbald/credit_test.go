@@ -20,6 +20,7 @@ type creditRig struct {
 	calls []string
 	told  []string
 	fault error
+	limit time.Duration // that Slurm tells where the job does not know
 }
 
 func newCreditRig() *creditRig {
@@ -33,6 +34,9 @@ func newCreditRig() *creditRig {
 	}
 	r.credits.told = func(id model.TenantID, d time.Duration) { r.told = append(r.told, fmt.Sprintf("%s+%s", id, d)) }
 	r.fail = func(uint32, error) {}
+	r.ask = func(_ context.Context, job uint32) (slurm.Job, error) {
+		return slurm.Job{ID: job, TimeLimit: r.limit}, nil
+	}
 	return r
 }
 
@@ -76,6 +80,21 @@ func TestCredit(t *testing.T) {
 				t.Errorf("credited again: %q", r.calls)
 			}
 		})
+	}
+}
+
+// TestCreditAsksForTheLimit: where the job does not know it, Slurm is asked once.
+func TestCreditAsksForTheLimit(t *testing.T) {
+	r := newCreditRig()
+	r.limit = time.Hour
+	asked, ask := 0, r.ask
+	r.ask = func(ctx context.Context, job uint32) (slurm.Job, error) { asked++; return ask(ctx, job) }
+	for i := range 3 {
+		r.look([]model.Tenant{tenant("1@1", 1, 0, paused(60*i+10))})
+		r.turn(t.Context(), time.Duration(i)*time.Minute, time.Hour)
+	}
+	if want := []string{"1+1m0s", "1+1m0s", "1+1m0s"}; !slices.Equal(r.calls, want) || asked != 1 {
+		t.Errorf("%q, asked %d times", r.calls, asked)
 	}
 }
 
