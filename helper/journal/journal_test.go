@@ -152,7 +152,7 @@ func TestReplayIsExact(t *testing.T) {
 	got := Replayed{Boot: "boot-a", SameBoot: true, Seq: 3, Action: 17, Last: epoch.Add(3 * time.Second),
 		Live:   []Live{{Tenant: want, Wall: epoch.Add(time.Second), At: time.Second}},
 		Orders: map[model.TenantID]model.Order{want.ID: order}}
-	if diff := cmp.Diff(got, r, cmp.AllowUnexported(model.Tenant{}, model.Reading[model.Bytes]{}, model.Reading[float64]{})); diff != "" {
+	if diff := cmp.Diff(got, r, readings); diff != "" {
 		t.Errorf("replay (-want +got):\n%s", diff)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
-var readings = cmp.AllowUnexported(model.Tenant{}, model.Reading[model.Bytes]{}, model.Reading[float64]{})
+var readings = cmp.AllowUnexported(model.Tenant{}, model.Reading[model.Progress]{}, model.Reading[model.Bytes]{}, model.Reading[float64]{})
 
 // drawView makes the final view of any tenant, with any text in it.
 func drawView(t *rapid.T) model.View {
