@@ -190,6 +190,20 @@ static void set_environment(spank_t sp, const char *env)
 	}
 }
 
+/* Names the file into which the job may write its progress, if gimbald made one. */
+static void offer_progress(spank_t sp)
+{
+	char path[sizeof step.args.socket + 48];
+	const char *end = strrchr(step.args.socket, '/');
+	int folder = end ? (int)(end - step.args.socket) : 0;
+	int n = snprintf(path, sizeof path, "%.*s/progress/%u.%u", folder, step.args.socket, step.facts.job, step.facts.step);
+
+	if (n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0)
+		spank_setenv(sp, "GIMBAL_PROGRESS", path, 1);
+	else
+		spank_unsetenv(sp, "GIMBAL_PROGRESS"); /* of the step that this one is inside */
+}
+
 /* Announces the step and gives its tasks what the daemon wants them to have. */
 static void prepare(spank_t sp)
 {
@@ -204,6 +218,7 @@ static void prepare(spank_t sp)
 		spank_setenv(sp, "GIMBAL_ACTIVE", "1", 1);
 	else
 		spank_unsetenv(sp, "GIMBAL_ACTIVE");
+	offer_progress(sp);
 	set_environment(sp, reply.env);
 }
 

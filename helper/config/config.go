@@ -29,6 +29,7 @@ type Config struct {
 	Bounds  []Bound `toml:"bound"`
 	Guard   Guard   `toml:"guard"`
 	Swap    Swap    `toml:"swap"`
+	Learn   Learn   `toml:"learn"`
 	Run     Run     `toml:"run"`
 	MPS     MPS     `toml:"mps"`
 	Slurm   Slurm   `toml:"slurm"`
@@ -122,6 +123,12 @@ type Swap struct {
 	Margin  model.Bytes `toml:"margin" restart:"yes"`  // host RAM that has to be left beside what is moved
 }
 
+// Learn says how it is learnt how fast jobs are beside each other.
+type Learn struct {
+	Window time.Duration `toml:"window"` // shortest time over which a speed is measured
+	Keep   time.Duration `toml:"keep"`   // after which a job that did not come again is forgotten
+}
+
 // Run says who may have commands packed that Slurm does not know of.
 type Run struct {
 	Allow   string `toml:"allow"`    // RunAuto, RunYes or RunNo
@@ -206,6 +213,7 @@ func Default() *Config {
 			Enabled: true, Check: 200 * time.Millisecond, Stall: 5 * time.Second, Held: 30 * time.Second,
 		},
 		Swap:   Swap{Enabled: true, Library: "libcuda.so.1", Command: "cuda-checkpoint", Margin: model.GiB},
+		Learn:  Learn{Window: 5 * time.Second, Keep: 30 * 24 * time.Hour},
 		Run:    Run{Allow: RunAuto, PerUser: 32},
 		MPS:    MPS{Control: "nvidia-cuda-mps-control", Check: 10 * time.Second},
 		Slurm:  Slurm{Timeout: 10 * time.Second, CreditEvery: time.Minute, CreditMax: 24 * time.Hour},

@@ -86,6 +86,8 @@ func (c *Config) checkTimes(dec *decoder) {
 		{"guard.check", c.Guard.Check, 10 * time.Millisecond, 500 * time.Millisecond},
 		{"guard.stall", c.Guard.Stall, time.Second, time.Minute},
 		{"guard.held", c.Guard.Held, 0, time.Hour},
+		{"learn.window", c.Learn.Window, 200 * time.Millisecond, 10 * time.Minute},
+		{"learn.keep", c.Learn.Keep, 0, 10 * 365 * 24 * time.Hour},
 		{"slurm.timeout", c.Slurm.Timeout, time.Second, 10 * time.Minute},
 		{"mps.check", c.MPS.Check, 100 * time.Millisecond, time.Hour},
 		{"slurm.credit_every", c.Slurm.CreditEvery, time.Second, time.Hour},

@@ -29,6 +29,11 @@ type Journal interface {
 	Append(r model.Record) error
 }
 
+// Learner is shown the node in each turn, before anything is decided.
+type Learner interface {
+	Observe(n *model.Node, now time.Duration, wall time.Time)
+}
+
 // Decider chooses actions. It never changes the node. next is when it wants
 // to be asked again at the latest, zero for "only when something happens".
 type Decider interface {
@@ -68,7 +73,8 @@ type Engine struct {
 	news    bool          // something changed since the decider was asked
 	due     time.Duration // when the decider wants to be asked again, 0 never
 	report  func(error)
-	gauge   *gauge // nil: nobody wants to know
+	gauge   *gauge  // nil: nobody wants to know
+	learner Learner // nil: nobody learns
 }
 
 // debt is a stop that was given up and is to be undone, or a resume that
@@ -99,6 +105,7 @@ type Parts struct {
 	Wall     func() time.Time // the wall clock, for records only
 	FirstID  uint64           // action ids start above it; a restarted daemon never uses one again
 	Report   func(error)      // told of what went wrong inside a step; may be nil
+	Learner  Learner          // nil: nobody learns
 	Meter    Meter            // keeps what GPUs and tenants took; nil: nobody does
 	Smooth   bool             // a throttle is the actuator's own affair: nothing is stopped within its periods
 }
@@ -110,7 +117,8 @@ func New(node *model.Node, p Parts) *Engine {
 	}
 	e := &Engine{Node: node, source: p.Source, act: p.Actuator, journal: p.Journal,
 		decider: p.Decider, wall: p.Wall, lastID: p.FirstID, report: p.Report,
-		smooth: p.Smooth, owed: map[model.TenantID]debt{}, beats: map[model.TenantID]*beat{}}
+		smooth: p.Smooth, owed: map[model.TenantID]debt{}, beats: map[model.TenantID]*beat{},
+		learner: p.Learner}
 	if p.Meter != nil {
 		e.gauge = newGauge(p.Meter)
 	}
@@ -129,6 +137,9 @@ func (e *Engine) Step(now time.Duration) (next time.Duration) {
 		if !e.beaten(ev, now) {
 			e.take(ev, now)
 		}
+	}
+	if e.learner != nil {
+		e.learner.Observe(e.Node, now, e.wall())
 	}
 	next = earlier(e.expire(now), e.payDebts(now))
 	e.decide(now)

@@ -33,9 +33,10 @@ const (
 
 // RunReply says as what the command is known, and where it is to compute.
 type RunReply struct {
-	Job     uint32   `json:"job"`
-	GPUs    []string `json:"gpus,omitempty"` // UUIDs
-	Message string   `json:"message,omitempty"`
+	Job      uint32   `json:"job"`
+	GPUs     []string `json:"gpus,omitempty"`     // UUIDs
+	Progress string   `json:"progress,omitempty"` // file into which it may write its progress
+	Message  string   `json:"message,omitempty"`
 }
 
 // RunNews is about a command that is known.

@@ -20,6 +20,7 @@ func (n *Node) Look() {
 		fresh, n.lastAt = &report, report.At
 	}
 	shared := n.attribute(entries, counts, fresh)
+	n.hearProgress(&shared)
 	n.mu.Lock()
 	n.look = merge(n.look, model.Sample{GPUs: fresh, Tenants: shared.samples, Foreign: shared.foreign})
 	if fresh != nil {
@@ -33,6 +34,28 @@ func (n *Node) Look() {
 		n.lookForeign(e)
 	}
 	n.poke()
+}
+
+// hearProgress reads how far the tenants say that they are: of the counters of a
+// tenant's steps the one that was written last.
+func (n *Node) hearProgress(s *sharing) {
+	if n.Progress == nil {
+		return
+	}
+	for i, e := range s.entries {
+		last := uint32(model.NoVal)
+		roots, _ := n.book.snapshot(e)
+		for _, r := range roots {
+			if r.step == last {
+				continue // another task of the same step
+			}
+			last = r.step
+			p, ok := n.Progress(model.StepKey{JobID: e.key.job, StepID: r.step}, e.reg.UID)
+			if have, found := s.samples[i].Progress.Get(); ok && (!found || p.At > have.At) {
+				s.samples[i].Progress = model.Known(p)
+			}
+		}
+	}
 }
 
 // merge keeps a report that the engine has not taken yet when a later look

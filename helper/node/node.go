@@ -59,10 +59,11 @@ type Parts struct {
 	Host        proc.Host
 	GPUs        GPUs
 	Stops       Stops
-	Mover       Mover // nil: nothing is swapped
-	Moves       Moves // nil: nothing is swapped
-	Slurm       Slurm // nil: evictions only send signals
-	MPS         MPS   // nil: there is none
+	Progress    func(s model.StepKey, uid uint32) (model.Progress, bool) // what a step last wrote; nil: none writes
+	Mover       Mover                                                    // nil: nothing is swapped
+	Moves       Moves                                                    // nil: nothing is swapped
+	Slurm       Slurm                                                    // nil: evictions only send signals
+	MPS         MPS                                                      // nil: there is none
 	Grant       func(model.Registration) model.Terms
 	Policy      func(gpu string) string // name of a GPU's policy
 	Resolve     func(gpus []string, visible string, known []model.GPU) ([]string, error)

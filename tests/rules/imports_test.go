@@ -19,6 +19,7 @@ const module = "github.com/gimbal-hpc/gimbal/"
 // named (the commands, the tests) may import every one.
 var mayImport = map[string][]string{
 	"helper/model":     {},
+	"helper/progress":  {"helper/model"},
 	"helper/policy":    {"helper/model"},
 	"helper/engine":    {"helper/model", "helper/policy"},
 	"helper/config":    {"helper/model", "helper/policy", "policies"},

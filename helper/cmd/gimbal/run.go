@@ -28,6 +28,9 @@ const (
 // runVariable is set in a command that gimbal run started: its name, r12.
 const runVariable = "GIMBAL_RUN"
 
+// progressVariable names the file into which a command may write its progress.
+const progressVariable = "GIMBAL_PROGRESS"
+
 // runOptions are the command line of gimbal run.
 type runOptions struct {
 	asked   model.Options

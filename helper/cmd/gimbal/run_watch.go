@@ -100,6 +100,9 @@ func (r *running) join() []string {
 	}
 	name := model.RunLabel(model.RunNumber(reply.Job))
 	set = append(set, runVariable+"="+name)
+	if reply.Progress != "" {
+		set = append(set, progressVariable+"="+reply.Progress)
+	}
 	if len(reply.GPUs) > 0 && (o.gpus != "" || !given) {
 		set = append(set, "CUDA_VISIBLE_DEVICES="+strings.Join(reply.GPUs, ","))
 	}

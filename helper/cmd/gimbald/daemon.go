@@ -19,10 +19,12 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/gpu"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
+	"github.com/gimbal-hpc/gimbal/helper/learn"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/node"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
+	"github.com/gimbal-hpc/gimbal/helper/progress"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
 )
 
@@ -48,23 +50,25 @@ type daemon struct {
 	reload   reloadState
 	reloaded chan struct{} // after each reload, whether or not it was taken
 
-	server  *wire.Server
-	stops   *stops
-	swaps   *checkpoints                   // nil: nothing is swapped
-	left    map[model.TenantID]*node.Moved // in host RAM, of no tenant that is known yet
-	journal *journal.Journal
-	slurm   *slurmCommands
-	notes   *notes // of ended jobs, for accounting
-	sampler *gpu.Sampler
-	node    *node.Node
-	decider *policy.Decider // of the loop alone
-	engine  *engine.Engine
-	loop    *engine.Loop
-	caps    *capper
-	guard   *guardian
-	runs    runs
-	hup     chan os.Signal // asks for a reload
-	faults  atomic.Uint64
+	server   *wire.Server
+	stops    *stops
+	swaps    *checkpoints                   // nil: nothing is swapped
+	left     map[model.TenantID]*node.Moved // in host RAM, of no tenant that is known yet
+	journal  *journal.Journal
+	slurm    *slurmCommands
+	notes    *notes         // of ended jobs, for accounting
+	learner  *learn.Learner // of the loop alone
+	progress progress.Folder
+	sampler  *gpu.Sampler
+	node     *node.Node
+	decider  *policy.Decider // of the loop alone
+	engine   *engine.Engine
+	loop     *engine.Loop
+	caps     *capper
+	guard    *guardian
+	runs     runs
+	hup      chan os.Signal // asks for a reload
+	faults   atomic.Uint64
 }
 
 // serve runs the daemon until a signal ends it, a private one with its socket
@@ -132,12 +136,13 @@ func (d *daemon) open(ctx context.Context) error {
 	d.notes = newNotes(d)
 	d.sampler = gpu.Watch(gpu.Open(d.cfg.Sample.NVML), d.cfg.Sample.Interval, clock)
 	d.caps = d.newCapper()
+	d.openLearnt()
 	d.makeNode()
-	d.decider = policy.NewDecider(d.policies, policy.Options{})
+	d.decider = policy.NewDecider(d.policies, d.told())
 	d.decider.SetEpoch(d.started.Add(-clock()))
 	d.engine = engine.New(model.NewNode(), engine.Parts{
 		Source: d.node, Actuator: d.node, Journal: d.notes.journalOf(d.journal), Decider: d.decider,
-		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal,
+		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal, Learner: d.learner,
 	})
 	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, loopIdle)
 	failpoint.At("start.opened")
@@ -150,6 +155,7 @@ func (d *daemon) makeNode() {
 	parts := node.Parts{
 		Host:        proc.Host{ProcRoot: d.cfg.Sample.Proc, CgroupRoot: d.cfg.Sample.Cgroup},
 		GPUs:        d.sampler,
+		Progress:    d.progress.Read,
 		Stops:       d.stops,
 		Grant:       d.grant,
 		Policy:      d.policyOf,
@@ -205,6 +211,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.caps.watch != nil {
 		parts.Go(func() { d.caps.watch.Run(inner) })
 	}
+	parts.Go(func() { d.watchLearnt(inner) })
 	parts.Go(d.restoreStrays)
 	exported := make(chan struct{})
 	go func() { defer close(exported); d.watchMetrics(inner) }()
@@ -223,6 +230,7 @@ func (d *daemon) run(ctx context.Context) error {
 	failpoint.At("leave.closed")
 	cancel()
 	parts.Wait()
+	d.writeLearnt(d.learner.Kept(time.Now()))
 	failpoint.At("leave.quiet")
 	err = errors.Join(err, d.releaseHeld())
 	select {

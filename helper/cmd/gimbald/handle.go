@@ -55,6 +55,7 @@ func (d *daemon) take(req wire.Request) (any, error) {
 		if err := req.Decode(&p); err != nil {
 			return nil, err
 		}
+		d.makeCounter(&p.Step) // the plugin finds it where it has to be
 		return d.prepare(p.Step), nil
 	case wire.OpRegister:
 		var r model.Registration
@@ -79,6 +80,7 @@ func (d *daemon) take(req wire.Request) (any, error) {
 			return nil, err
 		}
 		d.node.StepEnd(s)
+		d.progress.Remove(s)
 	}
 	return nil, nil
 }

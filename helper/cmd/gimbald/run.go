@@ -70,7 +70,12 @@ func (d *daemon) takeRun(ctx context.Context, peer wire.Peer, req wire.Request) 
 	if err := d.node.Register(reg); err != nil {
 		return nil, err
 	}
-	return d.awaitRun(ctx, reg.JobID)
+	r, err := d.awaitRun(ctx, reg.JobID)
+	if err != nil {
+		return nil, err
+	}
+	r.Progress = d.makeCounter(&reg)
+	return r, nil
 }
 
 // boundRun refuses what no command says of itself in earnest, and cuts a name
@@ -214,7 +219,7 @@ func (d *daemon) nextRun() (job uint32, err error) {
 }
 
 // awaitRun waits until the engine knows a command, and tells what it was given.
-func (d *daemon) awaitRun(ctx context.Context, job uint32) (any, error) {
+func (d *daemon) awaitRun(ctx context.Context, job uint32) (model.RunReply, error) {
 	r := model.RunReply{Job: job}
 	for found := false; !found; {
 		err := d.loop.Ask(ctx, func(e *engine.Engine) {
@@ -225,10 +230,10 @@ func (d *daemon) awaitRun(ctx context.Context, job uint32) (any, error) {
 			}
 		})
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		if _, live := d.node.RunOf(job); !found && !live {
-			return nil, wire.Errorf(wire.CodeNotFound, "it has ended")
+			return r, wire.Errorf(wire.CodeNotFound, "it has ended")
 		}
 		if !found {
 			time.Sleep(runLook)
@@ -269,5 +274,6 @@ func (d *daemon) hearRun(peer wire.Peer, req wire.Request) (any, error) {
 	key := model.StepKey{JobID: n.Job, StepID: reg.StepID}
 	d.node.TaskExit(model.TaskExit{StepKey: key, Proc: reg.Proc, TaskID: reg.TaskID, Status: n.Status})
 	d.node.StepEnd(key)
+	d.progress.Remove(key)
 	return nil, nil
 }

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/learn"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
+)
+
+// TestLearnsSpeeds: two trainers, each alone for a while and then beside each
+// other. What gimbald has learnt of them, by the counters that they write and
+// without, is within 5 % of what the device recorded. The long form takes two
+// minutes, with the windows that gimbald has by default.
+func TestLearnsSpeeds(t *testing.T) {
+	window, each := "500ms", 5*time.Second
+	if os.Getenv("GIMBAL_LONG") != "" {
+		window, each = "5s", 40*time.Second
+	}
+	for _, c := range []struct{ name, unset string }{{"counters", ""}, {"SM time", "GIMBAL_PROGRESS"}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := Start(t, Options{NoSlurm: true, Policy: "together",
+				Config: fmt.Sprintf("[run]\nallow = \"yes\"\n[learn]\nwindow = %q\n", window)})
+			a := s.command(t, c.unset, "a", "--gpu-ms", "20", "--cpu-ms", "5", "--seconds", seconds(2*each))
+			time.Sleep(each)
+			b := s.command(t, c.unset, "b", "--gpu-ms", "10", "--cpu-ms", "15", "--seconds", seconds(2*each))
+			for _, cmd := range []*exec.Cmd{a, b} {
+				if err := cmd.Wait(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.StopDaemon()
+			learnt := s.learnt(t)
+			for label, want := range trueSpeeds(t, s.GPU.Record()) {
+				mate := map[string]string{"a": "b", "b": "a"}[label]
+				got, ok := learnt[[2]string{label, mate}]
+				t.Logf("%s beside %s: %.4f, learnt %.4f ± %.4f", label, mate, want, got.Speed, got.Error)
+				if !ok || math.Abs(got.Speed-want) > 0.05*want {
+					t.Errorf("%s beside %s is %.3f, and %.3f was learnt (%t)", label, mate, want, got.Speed, ok)
+				}
+			}
+		})
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprint(d.Seconds()) }
+
+// command starts a trainer with gimbal run, without one variable of what it sets.
+func (s *Stack) command(t *testing.T, unset, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	run := []string{"run", "--socket", s.Socket(), "--name", name, "--memory", "2GiB", "--", "/usr/bin/env"}
+	if unset != "" {
+		run = append(run, "--unset="+unset)
+	}
+	run = append(run, simgpu.Binary("simgpu-trainer"), "--label", name)
+	cmd := exec.Command(Built("gimbal"), append(run, args...)...)
+	cmd.Env = append(os.Environ(), s.GPU.Env()...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd
+}
+
+// learnt is what gimbald has kept, by the names of a job and its mate.
+func (s *Stack) learnt(t *testing.T) map[[2]string]learn.Speed {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.state(), "learnt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := learn.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[[2]string]learn.Speed{}
+	for _, k := range kept {
+		for _, p := range k.Pairs {
+			out[[2]string{k.Name, p.Mate.Name}] = p.Speed
+		}
+	}
+	return out
+}
+
+// trueSpeeds is by the device's own record how fast a and b were beside each
+// other, over how fast each was alone: a comes first and ends first. Each trainer's
+// iterations take the same time of the GPU.
+func trueSpeeds(t *testing.T, r simgpu.Record) map[string]float64 {
+	t.Helper()
+	const edge = 300 * time.Millisecond
+	aFrom, aTo := r.Of("a").Span()
+	bFrom, bTo := r.Of("b").Span()
+	if bFrom <= aFrom || aTo <= bFrom || bTo <= aTo {
+		t.Fatalf("a from %s to %s, b from %s to %s", aFrom, aTo, bFrom, bTo)
+	}
+	rate := func(label string, from, to time.Duration) float64 {
+		from, to = from+edge, to-edge
+		return float64(r.Between(from, to).Busy(label)) / float64(to-from)
+	}
+	return map[string]float64{
+		"a": rate("a", bFrom, aTo) / rate("a", aFrom, bFrom),
+		"b": rate("b", bFrom, aTo) / rate("b", aTo, bTo),
+	}
+}
