@@ -94,8 +94,8 @@ func TestLongestRegistration(t *testing.T) {
 	for _, name := range names {
 		s.do("jobenv %s=%s", name, strings.Repeat("\x03", 1024))
 	}
-	out := s.do("hook init").do("ropt gimbal-pack").do("hook init_post_opt").do("tasks 1").run(t)
-	if got := d.counts(); got != [4]int32{1, 1, 1, 0} {
+	out := s.do("hook init").do("ropt gimbal-pack").do("hook init_post_opt").do("tasks 1").do("hook exit").run(t)
+	if got := d.counts(); got != [4]int32{1, 1, 1, 1} {
 		t.Errorf("calls %v: %q", got, out)
 	}
 	ranges := strings.Repeat("0-255,", 170)
