@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/learn"
+	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 )
 
@@ -107,4 +109,32 @@ func trueSpeeds(t *testing.T, r simgpu.Record) map[string]float64 {
 		"a": rate("a", bFrom, aTo) / rate("a", aFrom, bFrom),
 		"b": rate("b", bFrom, aTo) / rate("b", aTo, bTo),
 	}
+}
+
+// TestProgressOfAJob: a batch script and its step each have a file of their own,
+// and what is written there last is known of the job.
+func TestProgressOfAJob(t *testing.T) {
+	s := Start(t, Options{Policy: "together"})
+	script := `echo 3 90 >$GIMBAL_PROGRESS; echo batch $GIMBAL_PROGRESS
+srun sh -c 'echo 4 90 >$GIMBAL_PROGRESS; echo step $GIMBAL_PROGRESS; sleep 5'`
+	job := s.Sbatch(t, script, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	Eventually(t, 20*time.Second, "the step's progress is known", func() bool {
+		v := s.Tenant(fmt.Sprint(job))
+		if v == nil {
+			return false
+		}
+		p, _ := v.Progress.Get()
+		return p.Count == 4 && p.Total == 90
+	})
+	wantState(t, s.WaitDone(t, job, 40*time.Second), "COMPLETED")
+	for _, want := range []string{fmt.Sprintf("batch %s", s.run(fmt.Sprintf("progress/%d.%d\n", job, model.StepBatch))),
+		fmt.Sprintf("step %s", s.run(fmt.Sprintf("progress/%d.0\n", job)))} {
+		if out := s.JobOutput(t, job); !strings.Contains(out, want) {
+			t.Errorf("%q is not in %q", want, out)
+		}
+	}
+	Eventually(t, 5*time.Second, "no file is left", func() bool {
+		left, err := os.ReadDir(s.run("progress"))
+		return err == nil && len(left) == 0
+	})
 }
