@@ -155,7 +155,8 @@ func (s *Stack) arrivals(t *testing.T, ids []int, begin time.Time) []float64 {
 	return out
 }
 
-// simulate plays the mix in the simulator, with the arrivals that it had.
+// simulate plays the mix in the simulator, with the arrivals that it had. A policy
+// learns nothing there, as it does not within seconds.
 func (m mix) simulate(t *testing.T, tr *trainers, name string, arrived []float64) figures {
 	t.Helper()
 	p, err := policy.Parse(name+".toml", []byte(short(name)))
@@ -168,7 +169,7 @@ func (m mix) simulate(t *testing.T, tr *trainers, name string, arrived []float64
 	}
 	const memory = 16 * 1024
 	c := sim.Config{Nodes: 1, GPUsPerNode: 1, Interference: &pairs.Model{Pairs: tr.pairs, GPUMemory: memory}}
-	out, err := sim.Run(jobs, c, node.New(p, node.Options{Slots: 8, GPUMemory: memory}))
+	out, err := sim.Run(jobs, c, node.New(p, node.Options{Slots: 8, GPUMemory: memory, Unlearnt: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

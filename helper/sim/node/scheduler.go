@@ -22,6 +22,9 @@ type Options struct {
 	// Remaining says that the policy is told how long each job still needs
 	// alone, as those baselines are that order jobs by it.
 	Remaining bool
+	// Unlearnt says that the policy is not told how fast tenants run beside each
+	// other: it guesses, as on a node that has not learnt it.
+	Unlearnt bool
 	// Journal keeps a node's records, and what its GPUs took if it is an
 	// engine.Meter; nil where nobody wants them.
 	Journal func(node int) engine.Journal
