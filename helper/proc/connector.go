@@ -61,23 +61,22 @@ type event struct {
 
 // connector is a subscription to the kernel's process events.
 type connector struct {
-	file *os.File
+	file *os.File // blocking, so that the runtime's poller has nothing to do with it
 	raw  syscall.RawConn
+	bell *bell // rings when something is queued
 	buf  [512]byte
 	lost uint64
 }
 
 // openConnector subscribes. What happens after it returns is reported.
 func openConnector() (*connector, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
 	if err != nil {
 		return nil, fmt.Errorf("process connector: socket: %w", err)
 	}
 	c := &connector{file: os.NewFile(uintptr(fd), "process connector")}
 	if c.raw, err = c.file.SyscallConn(); err == nil {
-		if err = setUp(fd); err == nil {
-			err = c.subscribe()
-		}
+		err = c.setUp(fd)
 	}
 	if err != nil {
 		c.close()
@@ -86,7 +85,7 @@ func openConnector() (*connector, error) {
 	return c, nil
 }
 
-func setUp(fd int) error {
+func (c *connector) setUp(fd int) (err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
 		return fmt.Errorf("receive buffer: %w", err)
 	}
@@ -98,7 +97,10 @@ func setUp(fd int) error {
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: cnIdxProc}); err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
-	return nil
+	if c.bell, err = newBell(fd); err != nil {
+		return err
+	}
+	return c.subscribe()
 }
 
 // eventFilter lets through forks and exits of processes (not of threads), and
@@ -178,6 +180,16 @@ func (c *connector) control(op uint32) error {
 	})
 }
 
+// await returns when something is queued; it fails when the connector is
+// closed.
+func (c *connector) await() error {
+	var fd int
+	if err := c.withFD(func(n int) error { fd = n; return nil }); err != nil {
+		return err
+	}
+	return c.bell.wait(fd)
+}
+
 func (c *connector) withFD(do func(fd int) error) error {
 	var inner error
 	if err := c.raw.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
@@ -192,7 +204,7 @@ func (c *connector) drain(handle func(event)) error {
 	return c.withFD(func(fd int) error {
 		var lost error
 		for range drainLimit {
-			n, from, err := unix.Recvfrom(fd, c.buf[:], 0)
+			n, from, err := unix.Recvfrom(fd, c.buf[:], unix.MSG_DONTWAIT)
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
@@ -260,5 +272,8 @@ func parseEvent(b []byte) (event, bool) {
 // listener that left without a word.
 func (c *connector) close() {
 	_ = c.control(mcastIgnore)
+	if c.bell != nil {
+		c.bell.close()
+	}
 	_ = c.file.Close()
 }

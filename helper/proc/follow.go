@@ -5,20 +5,28 @@ import (
 	"time"
 )
 
+// gather is how long events are left to gather before they are taken in, once
+// some have come: most are of processes that belong to nobody here, and a wake-up
+// costs more than a hundred of them. Whoever asks about a tree takes in what is
+// queued first, so that only news of a root's end comes later by that.
+const gather = 100 * time.Millisecond
+
 // follow reads events until its connector is dropped.
 func (t *Tracker) follow(conn *connector) {
 	defer t.readers.Done()
-	_ = conn.raw.Read(func(uintptr) bool {
-		for {
-			more, mine := t.takeEvents(conn)
-			if !mine {
-				return true
-			}
-			if !more {
-				return false
+	for conn.await() == nil {
+		for more := true; more; {
+			var mine bool
+			if more, mine = t.takeEvents(conn); !mine {
+				return
 			}
 		}
-	})
+		select {
+		case <-t.done:
+			return
+		case <-time.After(gather):
+		}
+	}
 }
 
 func (t *Tracker) takeEvents(conn *connector) (more, mine bool) {
