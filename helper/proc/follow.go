@@ -7,7 +7,7 @@ import (
 
 // gather is how long events are left to gather before they are taken in, once
 // some have come: most are of processes that belong to nobody here, and a wake-up
-// costs more than a hundred of them. Whoever asks about a tree takes in what is
+// costs more than many of them. Whoever asks about a tree takes in what is
 // queued first, so that only news of a root's end comes later by that.
 const gather = 100 * time.Millisecond
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -81,11 +81,22 @@ func (h Host) read(buf []byte, pid int, name string) ([]byte, error) {
 
 // readAll reads one of a process's files to its end.
 func (h Host) readAll(pid int, name string) ([]byte, error) {
-	data, err := os.ReadFile(h.path(pid, name))
+	fd, err := openFile(h.path(pid, name))
 	if err != nil {
 		return nil, goneOr(err, pid, name)
 	}
-	return data, nil
+	defer func() { _ = unix.Close(fd) }()
+	data := make([]byte, 0, 1024)
+	for {
+		n, err := readFD(fd, data[len(data):cap(data)])
+		if err != nil {
+			return nil, goneOr(err, pid, name)
+		}
+		if data = data[:len(data)+n]; n == 0 {
+			return data, nil
+		}
+		data = slices.Grow(data, 512)
+	}
 }
 
 // openFile opens without the runtime's poller, which /proc does not need and
