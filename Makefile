@@ -7,7 +7,8 @@ DESTDIR  ?=
 PREFIX   ?= /usr
 SBINDIR  ?= $(PREFIX)/sbin
 BINDIR   ?= $(PREFIX)/bin
-PLUGDIR  ?= $(PREFIX)/lib/x86_64-linux-gnu/slurm-wlm
+# Slurm's PluginDir, wherever the rest goes: it loads gimbal.so from there.
+PLUGDIR  ?= /usr/lib/x86_64-linux-gnu/slurm-wlm
 UNITDIR  ?= /lib/systemd/system
 CONFDIR  ?= /etc
 DOCDIR   ?= $(PREFIX)/share/doc/gimbal
@@ -79,17 +80,17 @@ install: all man ## install under DESTDIR
 	install -D -m 755 $(BUILD)/gimbald $(DESTDIR)$(SBINDIR)/gimbald
 	install -D -m 644 $(BUILD)/gimbal.so $(DESTDIR)$(PLUGDIR)/gimbal.so
 	install -D -m 644 $(BUILD)/gimbal_core.so $(DESTDIR)$(PLUGDIR)/gimbal_core.so
-	install -D -m 644 etc/gimbald.service $(DESTDIR)$(UNITDIR)/gimbald.service
+	install -d -m 755 $(DESTDIR)$(UNITDIR)
+	sed 's|/usr/sbin/gimbald|$(SBINDIR)/gimbald|g' etc/gimbald.service >$(DESTDIR)$(UNITDIR)/gimbald.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/gimbald.service
 	install -d -m 755 $(DESTDIR)$(CONFDIR)/gimbal/policies.d
 	for page in $(BUILD)/man/*; do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 	install -D -m 644 contrib/completion/gimbal.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbal
 	test -e $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml || \
 		install -D -m 644 etc/gimbald.toml $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml
-	install -d -m 755 $(DESTDIR)$(DOCDIR)/examples
-	install -m 644 LICENSE README.md CHANGELOG.md contrib/guide/*.md $(DESTDIR)$(DOCDIR)
-	install -m 644 policies/*.toml contrib/*.lua $(DESTDIR)$(DOCDIR)/examples
-	cp -r --no-preserve=mode contrib/grafana contrib/prometheus $(DESTDIR)$(DOCDIR)/examples
+	scripts/install-docs $(DESTDIR)$(DOCDIR)
+	install -m 644 LICENSE $(DESTDIR)$(DOCDIR)
 	install -D -m 644 etc/plugstack.conf.d/gimbal.conf $(DESTDIR)$(CONFDIR)/slurm/plugstack.conf.d/gimbal.conf
 
 uninstall: ## remove what install put there but the configuration; the plugstack line goes first
