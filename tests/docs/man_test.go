@@ -34,7 +34,8 @@ var term = regexp.MustCompile(`(?m)^(\*\*-{1,2}[a-zA-Z].*)\n: `)
 func described(text string) []string {
 	var all []string
 	for _, m := range term.FindAllStringSubmatch(text, -1) {
-		o, _, hasValue := strings.Cut(strings.ReplaceAll(m[1], "**", ""), "=")
+		o, _, _ := strings.Cut(strings.ReplaceAll(m[1], "**", ""), "[=") // may stand without its value
+		o, _, hasValue := strings.Cut(o, "=")
 		if hasValue {
 			o += "="
 		}
@@ -84,8 +85,7 @@ func TestEveryCommandIsInItsPage(t *testing.T) {
 
 func TestEveryOptionOfGimbaldIsInItsPage(t *testing.T) {
 	got := described(section(t, read(t, "contrib/man/gimbald.8.md"), "# OPTIONS"))
-	want := append(options(help(t, "gimbald")), "--help")
-	slices.Sort(want)
+	want := options(help(t, "gimbald"))
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("--help and the page differ (-help +page):\n%s", d)
 	}

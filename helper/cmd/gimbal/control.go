@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
@@ -77,7 +78,7 @@ func (o *order) run(args []string, w world) int {
 	err := f.Parse(args)
 	if o.help {
 		fmt.Fprintf(w.stdout, "Usage: gimbal %s [OPTION]... JOB...\n\n%s\nJOB is 12, 12_3 or 12+1, each with .STEP. For root, operators and a job's owner.\n\n%s",
-			o.do, orderIntros()[o.do], flagHelp(f))
+			o.do, orderIntros()[o.do], help.Options(f))
 		return exitOK
 	}
 	var refs []model.JobRef
@@ -102,7 +103,7 @@ func (o *order) read(jobs []string) ([]model.JobRef, error) {
 	if o.lapse != "" {
 		d, err := config.ParseDuration(o.lapse)
 		if err == nil && (d == 0 || d > maxFor) {
-			err = fmt.Errorf("%q is not between 1ns and 24h", o.lapse)
+			err = fmt.Errorf("%q is not a time such as 10m, up to 24h", o.lapse)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--for: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
@@ -82,7 +83,7 @@ func runDoctor(args []string, w world) int {
 	f := d.set()
 	err := f.Parse(args)
 	if d.help {
-		fmt.Fprint(w.stdout, doctorUsage, flagHelp(f))
+		fmt.Fprint(w.stdout, doctorUsage, help.Options(f))
 		return exitOK
 	}
 	if err == nil && f.NArg() > 0 {

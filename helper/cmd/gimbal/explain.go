@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -40,7 +41,7 @@ func runExplain(args []string, w world) int {
 	f := e.set()
 	err := f.Parse(args)
 	if e.help {
-		fmt.Fprint(w.stdout, explainUsage, flagHelp(f))
+		fmt.Fprint(w.stdout, explainUsage, help.Options(f))
 		return exitOK
 	}
 	var refs []model.JobRef

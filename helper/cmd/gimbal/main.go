@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,13 @@ func run(args []string, w world) int {
 		return exitUsage
 	}
 	switch args[0] {
-	case "-h", "--help", "help":
+	case "help":
+		if len(args) > 1 && args[1] != "help" {
+			return run(append(slices.Clone(args[1:]), "--help"), w)
+		}
+		usage(w.stdout, all)
+		return exitOK
+	case "-h", "--help":
 		usage(w.stdout, all)
 		return exitOK
 	case "-V", "--version", "version":
@@ -105,7 +112,11 @@ func usage(w io.Writer, all []command) {
 		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
 	}
 	fmt.Fprintf(w, `
-'gimbal COMMAND --help' tells a command's options.
+Options:
+  -h, --help     this text; 'gimbal COMMAND --help' or 'gimbal help COMMAND' tells
+                 of a command and its options
+  -V, --version  print the version
+
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 gimbald does not answer;
 of gimbal run those of its command.
 `)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/policies"
@@ -66,7 +67,7 @@ func runPolicies(args []string, w world) int {
 	f := p.set()
 	err := f.Parse(args)
 	if p.help {
-		fmt.Fprint(w.stdout, policiesUsage, flagHelp(f))
+		fmt.Fprint(w.stdout, policiesUsage, help.Options(f))
 		return exitOK
 	}
 	if err == nil && f.NArg() == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
@@ -80,7 +81,7 @@ func runTry(p *policiesCommand, args []string) int {
 	f := t.set()
 	err := f.Parse(args)
 	if t.help {
-		fmt.Fprint(t.w.stdout, tryUsage, flagHelp(f))
+		fmt.Fprint(t.w.stdout, tryUsage, help.Options(f))
 		return exitOK
 	}
 	if err == nil {

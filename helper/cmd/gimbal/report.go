@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -56,7 +57,7 @@ func runReport(args []string, w world) int {
 	f := r.set()
 	err := f.Parse(args)
 	if r.help {
-		fmt.Fprint(w.stdout, reportUsage, flagHelp(f))
+		fmt.Fprint(w.stdout, reportUsage, help.Options(f))
 		return exitOK
 	}
 	var q model.StatusQuery

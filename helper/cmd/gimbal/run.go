@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -47,14 +48,14 @@ func (o *runOptions) set() *pflag.FlagSet {
 	f.SortFlags = false
 	f.SetInterspersed(false)
 	f.Usage = func() {}
-	f.StringVar(&o.asked.Pack, "pack", "", "be packed, which goes without saying; by `policy` where all on the GPU ask for it, or off")
+	f.StringVar(&o.asked.Pack, "pack", "", "be packed, which goes without saying; under `policy` where all who share the GPU ask for it; off: run without Gimbal")
 	f.Lookup("pack").NoOptDefVal = "1"
 	f.StringVar(&o.policy, "policy", "", "the same as --pack=`policy`")
 	f.StringVar(&o.asked.Memory, "memory", "", "peak GPU memory on each GPU: `size` such as 16GiB")
-	f.StringVar(&o.asked.Class, "class", "", "`class`: guaranteed or opportunistic")
-	f.StringVar(&o.asked.Weight, "weight", "", "`number`: share of time relative to others, 1 to 10000")
+	f.StringVar(&o.asked.Class, "class", "", "its `class`: guaranteed or opportunistic")
+	f.StringVar(&o.asked.Weight, "weight", "", "share of time relative to others, a `number` from 1 to 10000")
 	f.StringVar(&o.asked.Deadline, "deadline", "", "`time` when it should be done, such as 17:00 or now+2hours")
-	f.StringVar(&o.asked.Signal, "signal", "", "`sig[@seconds]` to get before it is evicted, and how long before")
+	f.StringVar(&o.asked.Signal, "signal", "", "the signal to get before it is evicted, and how long before: `sig[@seconds]`")
 	f.StringVar(&o.gpus, "gpus", "", "`list` as CUDA_VISIBLE_DEVICES has it, all, or any: the one with most room")
 	f.StringVar(&o.name, "name", "", "`name` that status shows (default the command's)")
 	f.StringVar(&o.socket, "socket", "", "gimbald's `path` (default "+wire.DefaultSocket+", else a daemon of your own)")
@@ -70,7 +71,7 @@ func runRun(args []string, w world) int {
 	if o.help {
 		fmt.Fprintf(w.stdout, "Usage: gimbal run [OPTION]... [--] COMMAND [ARGUMENT]...\n\n"+
 			"Run a command packed with others on the GPUs of this host, without Slurm.\n"+
-			"It is held until its memory fits, and takes its turns; its exit code is gimbal's.\n\n%s", flagHelp(f))
+			"It is held until its memory fits, and takes its turns; its exit code is gimbal's.\n\n%s", help.Options(f))
 		return exitOK
 	}
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
@@ -28,7 +29,7 @@ type simulation struct {
 	policies                  []string
 	nodes, perNode            int
 	seed                      uint64
-	json                      bool
+	json, help                bool
 	choice                    speed.Choice
 	gpuMemory                 string
 	shards                    int
@@ -43,12 +44,12 @@ func runSimulate(args []string, stdout, stderr io.Writer) int {
 	var s simulation
 	flags := s.flags(stderr)
 	err := flags.Parse(args)
-	if errors.Is(err, pflag.ErrHelp) {
+	if s.help {
 		simulateHelp(stdout, flags)
 		return 0
 	}
 	if err == nil {
-		err = s.check(flags.Args())
+		err = s.check(flags.Args(), flags.Changed)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "gimbal simulate: %v\nTry 'gimbal simulate --help'.\n", err)
@@ -67,20 +68,21 @@ func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
 	f.Usage = func() {}
 	f.SortFlags = false
 	f.StringVar(&s.trace, "trace", "", "job history `FILE`: CSV, sacct -P, or either in gzip; - for standard input")
-	f.IntVar(&s.nodes, "nodes", 0, "number of nodes")
-	f.IntVar(&s.perNode, "gpus-per-node", 0, "GPUs on each node")
+	f.IntVar(&s.nodes, "nodes", 0, "how many nodes there are, a `number`")
+	f.IntVar(&s.perNode, "gpus-per-node", 0, "GPUs on each node, a `number`")
 	f.StringSliceVar(&s.policies, "policy", nil, "policies `A,B,…` to compare: names below, files (*.toml), or all")
 	f.StringVar(&s.interference, "interference", "", "`FILE` of measured pairs; without it stage times or utilisation tell")
 	f.StringVar(&s.choice.GPU, "pairs-gpu", "", "which `GPU` of the file of pairs (v100 if it has it)")
 	f.StringVar(&s.choice.Table, "pairs-table", "", "which `TABLE` of the file of pairs (its first)")
-	f.StringVar(&s.gpuMemory, "gpu-memory", "", "memory of a GPU, such as 32GiB; without it all jobs fit together")
-	f.IntVar(&s.shards, "shards", node.DefaultSlots, "shards of each GPU: jobs that may share it, for the policies of the node")
+	f.StringVar(&s.gpuMemory, "gpu-memory", "", "memory of a GPU, a `size` such as 32GiB; without it all jobs fit together")
+	f.IntVar(&s.shards, "shards", node.DefaultSlots, "shards of each GPU, a `number`: jobs that may share it, for the policies of the node")
 	f.StringVar(&s.cost, "cost", "none", "what restarts cost: none, muri or a `FILE`")
-	f.Uint64Var(&s.seed, "seed", 0, "seed of the policies that draw lots")
+	f.Uint64Var(&s.seed, "seed", 0, "seed of the policies that draw lots, a `number`")
 	f.BoolVar(&s.json, "json", false, "print JSON")
 	f.StringVar(&s.csv, "csv", "", "also write every job's times to `FILE`")
 	f.StringVar(&s.html, "html", "", "also draw the results as an offline page to `FILE`")
 	f.StringVar(&s.journal, "journal", "", "also write what each node did to `FOLDER`, for gimbal explain, timeline and report; of the policies of the node")
+	f.BoolVarP(&s.help, "help", "h", false, "this text")
 	return f
 }
 
@@ -91,28 +93,41 @@ Replays a cluster's job history on a virtual clock and prints what each policy
 would have made of it.
 
 `)
-	fmt.Fprint(w, flags.FlagUsages())
+	fmt.Fprint(w, help.Options(flags))
 	fmt.Fprint(w, "\nBaselines that others have published:\n")
+	width := nameWidth(policyNames())
 	for _, n := range baseline.Names() {
-		fmt.Fprintf(w, "  %-10s %s\n", n, baseline.About(n))
+		fmt.Fprintf(w, "  %-*s  %s\n", width, n, baseline.About(n))
 	}
 	fmt.Fprint(w, "\nPolicies as they run on a node:\n")
 	for _, n := range shippedNames() {
 		if p, err := policy.Parse(n, policies.Shipped()[n]); err == nil {
-			fmt.Fprintf(w, "  %-10s %s\n", n, p.Objective)
+			fmt.Fprintf(w, "  %-*s  %s\n", width, n, p.Objective)
 		}
 	}
 }
 
+// nameWidth is the length of the longest name.
+func nameWidth(names []string) (width int) {
+	for _, n := range names {
+		width = max(width, len(n))
+	}
+	return width
+}
+
 // check finds faults of the command line.
-func (s *simulation) check(rest []string) error {
+func (s *simulation) check(rest []string, given func(string) bool) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case s.trace == "":
 		return errors.New("--trace is missing")
+	case !given("nodes"):
+		return errors.New("--nodes is missing: how many nodes are there?")
 	case s.nodes < 1:
 		return errors.New("--nodes must be at least 1")
+	case !given("gpus-per-node"):
+		return errors.New("--gpus-per-node is missing: how many GPUs has each node?")
 	case s.perNode < 1:
 		return errors.New("--gpus-per-node must be at least 1")
 	case len(s.policies) == 0:

@@ -99,7 +99,7 @@ func (j *journals) said(jobs []sim.Job) (out []string) {
 		return nil
 	}
 	if len(j.none) > 0 {
-		out = append(out, fmt.Sprintf("%s have no journal: no engine of a node runs them", strings.Join(j.none, ", ")))
+		out = append(out, fmt.Sprintf("no journal is written of %s: no engine of a node runs such a policy", strings.Join(j.none, ", ")))
 	}
 	if len(j.policies) == 0 {
 		return out

@@ -26,7 +26,7 @@ func TestSimulateJournal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	args := []string{"--trace", f["trace.csv"], "--nodes", "1", "--gpus-per-node", "1", "--policy", "srtf,timeslice", "--journal", dir}
 	code, _, errs := simulateOutput(args...)
-	if code != 0 || !strings.Contains(errs, "srtf have no journal") || !strings.Contains(errs, "the journal is in "+dir) {
+	if code != 0 || !strings.Contains(errs, "no journal is written of srtf") || !strings.Contains(errs, "the journal is in "+dir) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	story := offline(t, "explain", "--offline", "--state-dir", dir, "--last", "0", "701")

@@ -107,7 +107,7 @@ func TestSimulateRefuses(t *testing.T) {
 		want string
 	}{
 		"no trace":         {append(small, "--policy", "srtf"), 2, "--trace is missing"},
-		"no nodes":         {[]string{"--trace", "x", "--policy", "srtf"}, 2, "--nodes must be at least 1"},
+		"no nodes":         {[]string{"--trace", "x", "--policy", "srtf"}, 2, "--nodes is missing"},
 		"no policy":        {ok, 2, "--policy is missing; there are exclusive, srtf"},
 		"unknown policy":   {append(ok, "--policy", "best"), 2, `no policy is called "best"`},
 		"policy twice":     {append(ok, "--policy", "srtf,srtf"), 2, "srtf is named twice"},

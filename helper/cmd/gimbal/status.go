@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -104,7 +105,7 @@ func runStatus(args []string, w world) int {
 	}
 	switch {
 	case s.help:
-		fmt.Fprintf(w.stdout, "%s%s%s", statusUsage, flagHelp(f), statusNotes)
+		fmt.Fprintf(w.stdout, "%s%s%s", statusUsage, help.Options(f), statusNotes)
 		return exitOK
 	case s.version:
 		return run([]string{"version"}, w)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -55,7 +56,7 @@ func runTimeline(args []string, w world) int {
 	f := t.set()
 	err := f.Parse(args)
 	if t.help {
-		fmt.Fprint(w.stdout, timelineUsage, flagHelp(f))
+		fmt.Fprint(w.stdout, timelineUsage, help.Options(f))
 		return exitOK
 	}
 	if err == nil {

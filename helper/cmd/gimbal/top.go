@@ -16,6 +16,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -57,7 +58,7 @@ func runTop(args []string, w world) int {
 	f := t.set()
 	err := f.Parse(args)
 	if t.help {
-		fmt.Fprint(w.stdout, topUsage, flagHelp(f))
+		fmt.Fprint(w.stdout, topUsage, help.Options(f))
 		return exitOK
 	}
 	var delay time.Duration

@@ -48,7 +48,7 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 	}
 	t := time.Date(y, m, d, hms[0], hms[1], hms[2], 0, now.Location())
 	if !ok || t.Month() != m || t.Day() != d {
-		return time.Time{}, fmt.Errorf("%q is no time; valid forms: HH:MM[:SS], MMDD[YY], MM/DD[/YY], YYYY-MM-DD[THH:MM[:SS]], today, noon, now-2hours", s)
+		return time.Time{}, fmt.Errorf("%q is no time; valid forms: HH:MM[:SS], MMDD[YY], MM/DD[/YY], YYYY-MM-DD[THH:MM[:SS]], today, noon, now+2hours, now-2hours", s)
 	}
 	return t, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 )
 
@@ -32,6 +33,7 @@ type options struct {
 	helper  bool
 	private bool
 	version bool
+	help    bool
 	watch   guardOptions
 	calls   helperOptions
 }
@@ -85,6 +87,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs.BoolVar(&o.release, "release", false, "continue everything that an earlier gimbald left stopped, and exit")
 	fs.BoolVar(&o.private, "private", false, "serve only the user who starts it, beside a socket of his own, and end after his last gimbal run")
 	fs.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
+	fs.BoolVarP(&o.help, "help", "h", false, "this text")
 	fs.BoolVar(&o.guard, "guard", false, "be the guard of a daemon whose beats come on standard input")
 	fs.StringVar(&o.watch.stopSet, "guard-set", "", "the guard's `FILE` of what is stopped")
 	fs.DurationVar(&o.watch.stall, "guard-stall", 0, "without a beat for this long the daemon counts as hung")
@@ -98,11 +101,13 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 			return o, err
 		}
 	}
-	fs.Usage = func() {
-		fmt.Fprintf(stdout, "Usage: gimbald [OPTION]...\n\nThe daemon of a node with shared GPUs. See gimbald(8).\n\n%s", fs.FlagUsages())
-	}
+	fs.Usage = func() {}
 	if err := fs.Parse(args); err != nil {
 		return o, err
+	}
+	if o.help {
+		fmt.Fprintf(stdout, "Usage: gimbald [OPTION]...\n\nThe daemon of a node with shared GPUs. See gimbald(8).\n\n%s", help.Options(fs))
+		return o, pflag.ErrHelp
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))

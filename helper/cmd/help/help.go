@@ -1,4 +1,5 @@
-package main
+// Package help writes what the commands say of their options.
+package help
 
 import (
 	"fmt"
@@ -7,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagHelp lists the options of a command, each with the name of its value in
-// capitals and its default.
-func flagHelp(f *pflag.FlagSet) string {
+// Options lists the options of a command, each with the name of its value in
+// capitals and its default. A value that may be left out is in brackets.
+func Options(f *pflag.FlagSet) string {
 	var left, right []string
 	width := 0
 	f.VisitAll(func(o *pflag.Flag) {
@@ -21,10 +22,14 @@ func flagHelp(f *pflag.FlagSet) string {
 		if o.Shorthand != "" {
 			name = "  -" + o.Shorthand + ", --" + o.Name
 		}
-		if o.Value.Type() != "bool" {
-			name += " " + strings.ToUpper(value)
+		switch value = strings.ToUpper(value); {
+		case o.Value.Type() == "bool":
+		case o.NoOptDefVal != "":
+			name += "[=" + value + "]"
+		default:
+			name += " " + value
 		}
-		if d := o.DefValue; d != "" && d != "false" && d != "0" && d != "[]" {
+		if d := strings.Trim(o.DefValue, "[]"); d != "" && d != "false" && d != "0" {
 			text += " (default " + d + ")"
 		}
 		left, right = append(left, name), append(right, text)
