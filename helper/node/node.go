@@ -6,6 +6,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -310,10 +311,23 @@ func (n *Node) makeGrant(r model.Registration, k key) model.Grant {
 	case len(gpus) == 0:
 		g.Exempt = "no GPU"
 	}
+	g.Terms.Notes = append(g.Terms.Notes, tooLarge(&g, report.GPUs)...)
 	if len(g.GPUs) > 0 && n.Policy != nil {
 		g.Policy = n.Policy(g.GPUs[0])
 	}
 	return g
+}
+
+// tooLarge says for the first of a tenant's GPUs that its claim can never fit on.
+func tooLarge(g *model.Grant, known []model.GPU) []string {
+	claim, ok := g.Terms.Memory.Get()
+	for _, gpu := range known {
+		total, told := gpu.Total.Get()
+		if room := total - gpu.Reserved.Or(0); ok && told && claim > room && slices.Contains(g.GPUs, gpu.UUID) {
+			return []string{fmt.Sprintf("its claim of %s can never fit: GPU %d has %s for tenants; it may run alone, and fails if it needs more", claim, gpu.Index, room)}
+		}
+	}
+	return nil
 }
 
 // TaskExit takes in that a task's root process ended.

@@ -299,7 +299,7 @@ func (x *explanation) now() []string {
 		lines = append(lines, x.wouldRun()...)
 	}
 	for _, n := range v.Terms.Notes {
-		lines = append(lines, "Granted less than it asked for: "+n)
+		lines = append(lines, "Of what it asked for: "+n)
 	}
 	return lines
 }
