@@ -115,6 +115,7 @@ func (o *runOptions) read(f *pflag.FlagSet, w world) error {
 			v, err := c.check(given)
 			if err != nil {
 				fmt.Fprintf(w.stderr, "gimbal run: warning: %s is ignored: %v\n", name, err)
+				continue
 			}
 			*c.value = v
 		}
