@@ -84,6 +84,15 @@ func place(path string) string {
 // tolerance is how many letters may differ for a key to be a likely slip.
 func tolerance(key string) int { return max(2, len(key)/3) }
 
+// Nearest is the word that another was meant to be, "" where none is near.
+func Nearest(word string, words []string) string {
+	words = slices.Sorted(slices.Values(words))
+	if near, d := nearest(word, words); d <= tolerance(word) {
+		return near
+	}
+	return ""
+}
+
 // nearest finds the key with the least edit distance. A word that was cut
 // short is near to the whole one, however long that is.
 func nearest(key string, keys []string) (best string, dist int) {

@@ -13,6 +13,11 @@ import (
 // ErrNoneKnown is what Resolve returns while the driver shows no GPU at all.
 var ErrNoneKnown = errors.New("the driver shows no GPU")
 
+// NameError is what Resolve returns for a name that is not that of one GPU.
+type NameError struct{ text string }
+
+func (e *NameError) Error() string { return e.text }
+
 // Resolve finds the UUIDs of a task's GPUs, in the driver's order. gpus is what
 // Slurm says, in minor numbers, UUIDs or the beginnings of UUIDs; visible is
 // the task's CUDA_VISIBLE_DEVICES, which some versions of Slurm number anew
@@ -111,11 +116,11 @@ func find(name string, known []model.GPU) (string, error) {
 	}
 	switch len(hits) {
 	case 0:
-		return "", fmt.Errorf("no GPU is called %.80q", name)
+		return "", &NameError{fmt.Sprintf("no GPU is called %.80q", name)}
 	case 1:
 		return hits[0], nil
 	}
-	return "", fmt.Errorf("%.80q may be any of %d GPUs", name, len(hits))
+	return "", &NameError{fmt.Sprintf("%.80q may be any of %d GPUs", name, len(hits))}
 }
 
 // hasPrefix tells whether a name is the beginning of a UUID, and more of it

@@ -21,6 +21,7 @@ type RunRequest struct {
 	Proc    ProcID  `json:"proc"`              // a child of the caller that waits for the reply
 	Choose  string  `json:"choose,omitempty"`  // ChooseAny or ChooseAll; "": what Visible names
 	Visible string  `json:"visible,omitempty"` // in the form of CUDA_VISIBLE_DEVICES
+	Named   bool    `json:"named,omitempty"`   // by the user for this command: what Visible names must be there
 	Options Options `json:"options"`
 	Name    string  `json:"name"`
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -185,9 +184,8 @@ func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
 			if len(v.GPUs) > 0 && s.Policies[v.GPUs[0]] != "" {
 				v.PolicyNow = s.Policies[v.GPUs[0]]
 			}
-			if asked := v.Terms.Policy; asked != "" && asked != v.PolicyNow {
-				v.Terms.Notes = append(slices.Clone(v.Terms.Notes),
-					fmt.Sprintf("asked for policy %s; not all of its mates did, so %s rules", asked, v.PolicyNow))
+			if why := outvoted(&v); why != "" {
+				v.Terms.Notes = append(slices.Clone(v.Terms.Notes), why)
 			}
 			if v.NoSwap != "" {
 				v.Terms.Notes = append(slices.Clone(v.Terms.Notes), "its GPU memory is not moved to host RAM: "+v.NoSwap)

@@ -51,6 +51,9 @@ func (d *daemon) takeRun(ctx context.Context, peer wire.Peer, req wire.Request) 
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeDenied, "not a child of yours: %v", err)
 	}
+	if err := d.checkNamed(ctx, &q); err != nil {
+		return nil, err
+	}
 	d.runs.mu.Lock()
 	defer d.runs.mu.Unlock()
 	if err := d.roomForRun(peer, q.Proc.PID); err != nil {
@@ -154,14 +157,21 @@ func (d *daemon) chooseGPUs(ctx context.Context, choose string) (gpus []string, 
 	if choose == "" {
 		return nil, nil
 	}
+	err = d.onceKnown(ctx, func(n *model.Node) { gpus = choice(n, choose) })
+	return gpus, err
+}
+
+// onceKnown looks at the node once the driver's report is in, or at the latest
+// when that would be stale.
+func (d *daemon) onceKnown(ctx context.Context, look func(*model.Node)) error {
 	for end := time.Now().Add(d.settings().Sample.Stale); ; time.Sleep(runLook) {
 		known := false
-		err = d.loop.Ask(ctx, func(e *engine.Engine) {
+		err := d.loop.Ask(ctx, func(e *engine.Engine) {
 			known = len(e.Node.GPUs) > 0 || e.Node.Degraded != ""
-			gpus = choice(e.Node, choose)
+			look(e.Node)
 		})
 		if err != nil || known || time.Now().After(end) {
-			return gpus, err
+			return err
 		}
 	}
 }
