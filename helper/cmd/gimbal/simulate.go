@@ -92,6 +92,10 @@ func simulateHelp(w io.Writer, flags *pflag.FlagSet) {
 Replays a cluster's job history on a virtual clock and prints what each policy
 would have made of it.
 
+The history is what sacct -P prints, or CSV with a header and the columns job_id,
+submit_s, gpus and duration_s, times in seconds; gimbal(1) has the others, such as
+gpu_util, memory_mib, priority and deadline_s, and those that --csv writes.
+
 `)
 	fmt.Fprint(w, help.Options(flags))
 	fmt.Fprint(w, "\nBaselines that others have published:\n")
