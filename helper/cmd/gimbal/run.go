@@ -123,8 +123,27 @@ func (o *runOptions) read(f *pflag.FlagSet, w world) error {
 	if f.Changed("gpus") && o.gpus == "" {
 		return errors.New("--gpus: which ones? A list such as 0,1, all, or any")
 	}
+	if err := checkGPUs(o.gpus); err != nil {
+		return fmt.Errorf("--gpus: %w", err)
+	}
 	if o.name == "" {
 		o.name = filepath.Base(o.command[0])
+	}
+	return nil
+}
+
+// checkGPUs takes what names GPUs anywhere; the daemon knows which are there.
+func checkGPUs(list string) error {
+	if list == "" || list == model.ChooseAny || list == model.ChooseAll {
+		return nil
+	}
+	for _, name := range strings.Split(list, ",") {
+		name = strings.TrimSpace(name)
+		_, err := strconv.ParseUint(name, 10, 31)
+		upper := strings.ToUpper(name)
+		if err != nil && !strings.HasPrefix(upper, "GPU-") && !strings.HasPrefix(upper, "MIG-") {
+			return fmt.Errorf("%q is no GPU: a number such as 0, a UUID, all, or any; 'gimbal status --gpus' lists them", name)
+		}
 	}
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +32,22 @@ type link struct {
 	sockets []string // to be tried in this order
 	own     string   // socket of the user's own daemon, "" where there is to be none
 	world   world
-	used    string // the one that answered
+	used    string     // the one that answered
+	failed  chan error // why a daemon that was started ended at once
+}
+
+// reason says why no daemon answered: what one that was started said when it
+// failed, else only where its log is. One that failed as another was faster is
+// no reason to give up before the time.
+func (l *link) reason(err error) error {
+	if l.own == "" {
+		return err
+	}
+	select {
+	case err = <-l.failed:
+	default:
+	}
+	return fmt.Errorf("%w (see %s)", err, ownLog(l.own))
 }
 
 // newLink finds out where a daemon may be.
@@ -60,7 +77,7 @@ func (l *link) register(q model.RunRequest) (model.RunReply, error) {
 			failed = err
 		}
 		if l.own == "" || time.Now().After(end) {
-			return model.RunReply{}, failed
+			return model.RunReply{}, l.reason(failed)
 		}
 		if !started {
 			if err := l.start(); err != nil {
@@ -126,7 +143,7 @@ func (l *link) start() error {
 	if err != nil {
 		return err
 	}
-	log, err := openLog(filepath.Dir(l.own))
+	log, err := openLog(ownLog(l.own))
 	if err != nil {
 		return err
 	}
@@ -137,15 +154,40 @@ func (l *link) start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start a daemon of your own: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // it outlives this process, or another one was faster
+	// It outlives this process, or another one was faster, or it fails.
+	l.failed = make(chan error, 1)
+	go func(failed chan<- error) {
+		if cmd.Wait() != nil {
+			failed <- errors.New(lastLine(ownLog(l.own)))
+		}
+	}(l.failed)
 	return nil
 }
+
+// lastLine is the last line of a daemon's log, without the daemon's name.
+func lastLine(path string) string {
+	const most = 4096
+	f, err := os.Open(path)
+	if err != nil {
+		return "a daemon of your own does not start"
+	}
+	defer func() { _ = f.Close() }()
+	if end, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, end-most), io.SeekStart)
+	}
+	text, _ := io.ReadAll(io.LimitReader(f, most))
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	last := strings.TrimPrefix(lines[len(lines)-1], "gimbald: ")
+	return "a daemon of your own does not start: " + clean(last)
+}
+
+// ownLog is where the log of a user's own daemon is.
+func ownLog(socket string) string { return filepath.Join(filepath.Dir(socket), "gimbald.log") }
 
 // maxRunLog is the size from which the log of a user's own daemon begins anew.
 const maxRunLog = 4 << 20
 
-func openLog(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "gimbald.log")
+func openLog(path string) (*os.File, error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW
 	if st, err := os.Lstat(path); err == nil && st.Size() > maxRunLog {
 		flags |= os.O_TRUNC

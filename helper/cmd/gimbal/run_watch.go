@@ -43,7 +43,12 @@ func (r *running) run() int {
 		return exitCannotRun
 	}
 	r.child = c
-	set := r.join()
+	set, err := r.join()
+	if err != nil {
+		_ = r.child.say.Close() // it ends instead of becoming the command
+		r.wait()
+		return wrongUsage(r.world, "run", err)
+	}
 	if err := c.become(set); err != nil && !errors.Is(err, unix.EPIPE) { // then it was killed
 		fmt.Fprintf(r.world.stderr, "gimbal run: %v\n", err)
 	}
@@ -67,8 +72,8 @@ func (r *running) listen() {
 }
 
 // join has the command packed and returns what its environment is to hold. If
-// nobody packs it, it runs all the same.
-func (r *running) join() []string {
+// nobody packs it, it runs all the same. An error is one of the command line.
+func (r *running) join() ([]string, error) {
 	o := &r.options
 	visible, given := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	q := model.RunRequest{Proc: model.ProcID(r.child.id), Options: o.asked, Name: o.name}
@@ -76,7 +81,7 @@ func (r *running) join() []string {
 	case o.gpus == model.ChooseAny || o.gpus == model.ChooseAll:
 		q.Choose = o.gpus
 	case o.gpus != "":
-		q.Visible, given = o.gpus, true
+		q.Visible, q.Named, given = o.gpus, true, true
 	case given:
 		q.Visible = visible
 	default:
@@ -87,12 +92,15 @@ func (r *running) join() []string {
 		set = append(set, "CUDA_VISIBLE_DEVICES="+o.gpus)
 	}
 	if o.asked.Pack == "off" {
-		return set
+		return set, nil
 	}
 	reply, err := r.link.register(q)
+	if q.Named && refusedGPUs(err) {
+		return nil, fmt.Errorf("--gpus: %w", err)
+	}
 	if err != nil {
 		r.unpacked(err)
-		return set
+		return set, nil
 	}
 	r.job = reply.Job
 	if reply.Message != "" {
@@ -106,7 +114,13 @@ func (r *running) join() []string {
 	if len(reply.GPUs) > 0 && (o.gpus != "" || !given) {
 		set = append(set, "CUDA_VISIBLE_DEVICES="+strings.Join(reply.GPUs, ","))
 	}
-	return set
+	return set, nil
+}
+
+// refusedGPUs tells whether a daemon knows no GPU of a name that it was given.
+func refusedGPUs(err error) bool {
+	var refused *wire.Error
+	return errors.As(err, &refused) && refused.Code == wire.CodeBadRequest
 }
 
 // unpacked says why the command runs without Gimbal. Inside another gimbal run

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,14 +18,16 @@ import (
 
 // statusSelf tells a job about itself: 0 where it is packed.
 func statusSelf(s source, w world) int {
-	id := w.env("SLURM_JOB_ID")
-	if id == "" {
-		fmt.Fprintln(w.stderr, "gimbal status: --self is for use inside a job: SLURM_JOB_ID is not set")
-		return exitFailed
+	name, step := runVariable, ""
+	if w.env(name) == "" {
+		name, step = "SLURM_JOB_ID", w.env("SLURM_STEP_ID")
 	}
-	refs, err := parseJobs(id)
+	if w.env(name) == "" {
+		return wrongUsage(w, "status", errors.New("--self is for use inside a job or gimbal run: neither SLURM_JOB_ID nor GIMBAL_RUN is set"))
+	}
+	refs, err := parseJobs(w.env(name))
 	if err != nil {
-		return failure(w, "status", fmt.Errorf("SLURM_JOB_ID: %w", err))
+		return wrongUsage(w, "status", fmt.Errorf("%s: %w", name, err))
 	}
 	snap, err := s.fromDaemon(model.StatusQuery{Start: w.now()})
 	if err != nil {
@@ -33,7 +36,7 @@ func statusSelf(s source, w world) int {
 		}
 		return failure(w, "status", err)
 	}
-	v := findSelf(snap.Tenants, refs[0], w.env("SLURM_STEP_ID"))
+	v := findSelf(snap.Tenants, refs[0], step)
 	switch {
 	case v != nil:
 		fmt.Fprintln(w.stdout, selfText(v, &snap))

@@ -79,7 +79,7 @@ func (s *statusFlags) set() *pflag.FlagSet {
 	f.StringVar(&s.units, "units", "", "`unit` of sizes: K, M, G, T or P")
 	f.BoolVar(&s.noConvert, "noconvert", false, "sizes in K, whatever they are")
 	f.BoolVar(&s.json, "json", false, "everything as JSON, schema "+report.Schema)
-	f.BoolVar(&s.self, "self", false, "inside a job: is it packed, on which GPU, with how many")
+	f.BoolVar(&s.self, "self", false, "inside a job or gimbal run: is it packed, on which GPU, with how many")
 	f.BoolVar(&s.gpus, "gpus", false, "a row for each GPU: what is in use, by whom, under which policy")
 	f.BoolVar(&s.about, "daemon", false, "how gimbald itself is")
 	f.BoolVar(&s.allNodes, "all-nodes", false, "ask every node of the job that -j names, by a step of the job on each")
