@@ -81,6 +81,19 @@ func readTrusted(path string) (string, error) {
 	return string(b), nil
 }
 
+// Trusted returns an error where a file is not one that gimbald would read: not
+// a regular one, or one that others than its owner, root or the caller, can write.
+func Trusted(path string) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("look at the policy: %w", err)
+	}
+	if err := trusted(st); err != nil {
+		return &Error{File: path, Msg: err.Error()}
+	}
+	return nil
+}
+
 func trusted(st fs.FileInfo) error {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	switch {

@@ -102,6 +102,17 @@ func (c *Config) checkNames(found map[string]Source) error {
 			dec.fail(key, "there is no policy %q; did you mean %q?", name, near)
 		}
 	}
+	literal := func(key string, list []string) {
+		for _, name := range list {
+			if !isPattern(name) {
+				miss(key, name)
+			}
+		}
+	}
+	literal("policy.allow", c.Policy.Allow)
+	for i := range c.Bounds {
+		literal(fmt.Sprintf("bound.%d.policies", i), c.Bounds[i].Policies)
+	}
 	miss("policy.default", c.Policy.Default)
 	for gpu, name := range c.Policy.PerGPU {
 		miss("policy.gpu."+gpu, name)

@@ -63,6 +63,7 @@ func TestPolicyMistakes(t *testing.T) {
 		want   string
 	}{
 		"no such policy":    {"[policy]\ndefault = \"timeslize\"", nil, `gimbald.toml:2: there is no policy "timeslize"; did you mean "timeslice"?`},
+		"not to ask for":    {"[policy]\nallow = [\"tim*\", \"tmeslice\"]", nil, `gimbald.toml:2: there is no policy "tmeslice"; did you mean "timeslice"?`},
 		"none for a GPU":    {"[policy.gpu]\nGPU-5f000000-1234-5678-9abc-def012345678 = \"prio\"", nil, `gimbald.toml:2: there is no policy "prio"; did you mean "priority"?`},
 		"broken, not used":  {"", map[string]string{"mine.toml": "name = \"mine\"\n[share]\nqantum = \"3s\"\n"}, `mine.toml:3`},
 		"name and file":     {"", map[string]string{"mine.toml": "name = \"yours\"\n"}, `the policy is called "yours" and its file mine.toml`},

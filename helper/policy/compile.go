@@ -87,7 +87,7 @@ func parse(source string) (ast.Node, *fault) {
 	f := &fault{msg: err.Error()}
 	var fe *file.Error
 	if errors.As(err, &fe) {
-		f.at, f.msg = fe.From, fe.Message
+		f.at, f.msg = fe.From, strings.Replace(fe.Message, "unexpected token EOF", "the expression ends too early", 1)
 	}
 	return nil, f
 }

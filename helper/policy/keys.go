@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -153,7 +154,7 @@ func setBool(to func(*builder) *bool) func(b *builder, at string, v any) {
 	return func(b *builder, at string, v any) {
 		yes, ok := v.(bool)
 		if !ok {
-			b.fault(at, "%s: true or false is wanted, not %s", lastKey(at), kindOf(v))
+			b.fault(at, "%s: true or false is wanted, not %s", keyOf(at), kindOf(v))
 		}
 		*to(b) = yes
 	}
@@ -240,14 +241,14 @@ func setShare(b *builder, at string, v any) {
 
 func (b *builder) oneOf(at, s string, allowed ...string) {
 	if !slices.Contains(allowed, s) {
-		b.fault(at, "%q is not allowed here%s", s, didYouMean(s, allowed))
+		b.fault(at, "%s: %q is not allowed here%s", keyOf(at), s, didYouMean(s, allowed))
 	}
 }
 
 func (b *builder) text(at string, v any) (string, bool) {
 	s, ok := v.(string)
 	if !ok {
-		b.fault(at, "%s: a text in quotes is wanted, not %s", lastKey(at), kindOf(v))
+		b.fault(at, "%s: a text in quotes is wanted, not %s", keyOf(at), kindOf(v))
 	}
 	return s, ok
 }
@@ -255,7 +256,7 @@ func (b *builder) text(at string, v any) (string, bool) {
 func (b *builder) count(at string, v any, least int64) int {
 	n, ok := v.(int64)
 	if !ok || n < least || n > 1<<20 {
-		b.fault(at, "%s: a whole number of at least %d is wanted", lastKey(at), least)
+		b.fault(at, "%s: a whole number of at least %d is wanted", keyOf(at), least)
 		return 0
 	}
 	return int(n)
@@ -279,4 +280,7 @@ func kindOf(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-func lastKey(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+func keyOf(path string) string { return numbered.ReplaceAllString(path, "") }
+
+// numbered is what tells one guard from another in a path.
+var numbered = regexp.MustCompile(`\.\d+`)

@@ -88,7 +88,7 @@ func (b *builder) expression(path string, f *fault) {
 		return
 	}
 	line, col := b.where.inside(path, f.at)
-	b.faults = append(b.faults, &Error{b.p.File, line, col, lastKey(path) + ": " + f.msg})
+	b.faults = append(b.faults, &Error{b.p.File, line, col, keyOf(path) + ": " + f.msg})
 }
 
 func (b *builder) top(tree map[string]any) {
@@ -214,26 +214,29 @@ var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // check looks at what several keys have to do with each other.
 func (b *builder) check() {
-	if !nameForm.MatchString(b.p.Name) {
-		b.fault("name", "name: %q is none; a lower-case letter, then up to 31 of these, digits, - and _", b.p.Name)
+	switch _, given := b.where.keys["name"]; {
+	case !given:
+		b.fault("name", "name is missing: what jobs ask for, the file's name without .toml")
+	case !nameForm.MatchString(b.p.Name):
+		b.fault("name", "name: %q is no name; a lower-case letter, then up to 31 of these, digits, - and _", b.p.Name)
 	}
 	if b.p.Share.Quantum < 10*time.Millisecond {
-		b.fault("share.quantum", "quantum: at least 10ms, so that changing turns does not take all the time")
+		b.fault("share.quantum", "share.quantum: at least 10ms, so that changing turns does not take all the time")
 	}
 	if strings.ContainsAny(b.p.Cap.PyTorch, "\x00\n\r") {
-		b.fault("cap.pytorch", "pytorch: a single line is wanted")
+		b.fault("cap.pytorch", "cap.pytorch: a single line is wanted")
 	}
 	if b.p.Share.Plan && b.p.Share.Value == nil {
-		b.fault("share.plan", "plan: what is planned by is missing; it needs share.value")
+		b.fault("share.plan", "share.plan: what is planned by is missing; it needs share.value")
 	}
 	l := b.p.Limits
 	switch p := b.p.Share.Period; {
 	case p < model.ShortestPeriod || p > model.LongestPeriod:
-		b.fault("share.period", "period: %v to %v", model.ShortestPeriod, model.LongestPeriod)
+		b.fault("share.period", "share.period: %v to %v", model.ShortestPeriod, model.LongestPeriod)
 	case b.p.throttles() && l.MaxPause > 0 && 2*p > l.MaxPause:
-		b.fault("share.period", "period: %v is more than half of limits.max_pause, %v", p, l.MaxPause)
+		b.fault("share.period", "share.period: %v is more than half of limits.max_pause, %v", p, l.MaxPause)
 	}
 	if l.MaxPause > 0 && l.Breath > l.MaxPause {
-		b.fault("limits.breath", "breath: at most limits.max_pause, %v", l.MaxPause)
+		b.fault("limits.breath", "limits.breath: at most limits.max_pause, %v", l.MaxPause)
 	}
 }

@@ -83,7 +83,7 @@ var ofTenant = []accessor{
 	number("tenant.weight", "1", "its share of time relative to its mates", func(_ *env, v *view) float64 { return v.t.Terms.Weight }),
 	number("tenant.service", "s", "time that it computed, divided by its weight, level with its mates' when it came", func(_ *env, v *view) float64 { return v.service() }),
 	number("tenant.attained", "s", "time that it computed with a process on a GPU", func(_ *env, v *view) float64 { return v.t.Tally.Attained.Seconds() }),
-	number("tenant.gpu_time", "s", "attained, times its GPUs", func(_ *env, v *view) float64 {
+	number("tenant.gpu_time", "s", "time that it computed with a process on a GPU, times its GPUs", func(_ *env, v *view) float64 {
 		return v.t.Tally.Attained.Seconds() * float64(len(v.t.GPUs))
 	}),
 	number("tenant.running", "s", "time that it was let run", func(_ *env, v *view) float64 { return v.t.Tally.Running.Seconds() }),
@@ -97,7 +97,7 @@ var ofTenant = []accessor{
 	number("tenant.limit_in", "s", "until the job's time limit; unknown without one", limitIn),
 	number("tenant.remaining", "s", "computing time that it still needs, alone, as predicted; unknown until it is learnt", remaining),
 	number("tenant.speed", "share", "its speed beside all that would compute with it, over its speed alone; unknown until it is learnt", func(e *env, v *view) float64 { return e.speedOf(v) }),
-	number("tenant.speed_guess", "share", "the same, guessed: 1, or less where their demands together are more than 1; who was not seen yet is taken to need 0.7", func(e *env, _ *view) float64 { return e.speedGuess() }),
+	number("tenant.speed_guess", "share", "its speed beside all that would compute with it, guessed: 1, or less where their demands together are more than 1; who was not seen yet is taken to need 0.7", func(e *env, _ *view) float64 { return e.speedGuess() }),
 	number("tenant.memory_declared", "bytes", "peak memory on each GPU that it stated; unknown if it did not", func(_ *env, v *view) float64 { return reading(v.t.Terms.Memory) }),
 	number("tenant.memory_used", "bytes", "memory that it uses, on gpu or on the GPU where it uses most", memoryUsed),
 	number("tenant.memory_peak", "bytes", "the most memory that it was seen to use, on gpu or anywhere", memoryPeak),
@@ -110,7 +110,7 @@ var ofTenant = []accessor{
 	number("tenant.nodes", "1", "nodes of its job; unknown if not told", func(_ *env, v *view) float64 { return orUnknown(v.t.Reg.NNodes) }),
 	number("tenant.restarts", "1", "how often the job was requeued", func(_ *env, v *view) float64 { return float64(v.t.Reg.Restart) }),
 	number("tenant.pauses", "1", "how often it was paused", func(_ *env, v *view) float64 { return float64(v.t.Tally.Pauses) }),
-	number("tenant.passed_over", "1", "later ones admitted while it waited", func(_ *env, v *view) float64 { return float64(v.t.PassedOver) }),
+	number("tenant.passed_over", "1", "how many later ones were admitted while it waited", func(_ *env, v *view) float64 { return float64(v.t.PassedOver) }),
 	number("tenant.mates", "1", "other tenants on its GPUs, on the fullest one", func(e *env, v *view) float64 { return float64(len(e.d.fullest(v).packOr()) - 1) }),
 	yesno("tenant.on_gpu", "it has a process on a GPU", func(_ *env, v *view) bool { return v.t.OnGPU }),
 	yesno("tenant.ran", "it has run before", func(_ *env, v *view) bool { return v.t.HasRun }),
@@ -130,14 +130,14 @@ var ofGPU = []accessor{
 		return e.g.gpu.Name
 	}),
 	number("gpu.memory_total", "bytes", "its memory", func(e *env, _ *view) float64 { return reading(e.g.total()) }),
-	number("gpu.memory_used", "bytes", "used by all processes", func(e *env, _ *view) float64 {
+	number("gpu.memory_used", "bytes", "memory used by all processes", func(e *env, _ *view) float64 {
 		return ofDevice(e, func(g *model.GPU) float64 { return reading(g.Used) })
 	}),
-	number("gpu.memory_reserved", "bytes", "kept by the driver outside any process", func(e *env, _ *view) float64 {
+	number("gpu.memory_reserved", "bytes", "memory kept by the driver outside any process", func(e *env, _ *view) float64 {
 		return ofDevice(e, func(g *model.GPU) float64 { return reading(g.Reserved) })
 	}),
-	number("gpu.memory_foreign", "bytes", "used by processes of no tenant", func(e *env, _ *view) float64 { return reading(e.d.foreign(e.g.uuid)) }),
-	number("gpu.memory_free", "bytes", "that no tenant may count on: total - reserved - foreign - claims", func(e *env, _ *view) float64 { return reading(e.d.free(e.g)) }),
+	number("gpu.memory_foreign", "bytes", "memory used by processes of no tenant", func(e *env, _ *view) float64 { return reading(e.d.foreign(e.g.uuid)) }),
+	number("gpu.memory_free", "bytes", "memory that no tenant may count on: total - reserved - foreign - claims", func(e *env, _ *view) float64 { return reading(e.d.free(e.g)) }),
 	number("gpu.util", "share", "share of time in which a kernel ran", func(e *env, _ *view) float64 {
 		return ofDevice(e, func(g *model.GPU) float64 { return reading(g.Util) })
 	}),
@@ -147,21 +147,21 @@ var ofGPU = []accessor{
 // ofPack are the variables of the tenants that share a GPU.
 var ofPack = []accessor{
 	number("pack.tenants", "1", "tenants on the GPU", packSum(func(*view) float64 { return 1 })),
-	number("pack.computing", "1", "of them, those that compute", packSum(func(v *view) float64 { return oneIf(v.computes) })),
-	number("pack.waiting", "1", "of them, those that are held, paused or swapped", packSum(func(v *view) float64 { return oneIf(v.t.State.Stopped()) })),
-	number("pack.admitted", "1", "of them, those whose claim on memory stands", packSum(func(v *view) float64 { return oneIf(v.admitted()) })),
-	number("pack.guaranteed", "1", "of them, the guaranteed ones", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class == model.Guaranteed) })),
-	number("pack.opportunistic", "1", "of them, the opportunistic ones", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class != model.Guaranteed) })),
-	number("pack.opportunistic_admitted", "1", "of the opportunistic ones, those whose claim on memory stands", packSum(func(v *view) float64 {
+	number("pack.computing", "1", "tenants on the GPU that compute", packSum(func(v *view) float64 { return oneIf(v.computes) })),
+	number("pack.waiting", "1", "tenants on the GPU that are held, paused or swapped", packSum(func(v *view) float64 { return oneIf(v.t.State.Stopped()) })),
+	number("pack.admitted", "1", "tenants on the GPU whose claim on memory stands", packSum(func(v *view) float64 { return oneIf(v.admitted()) })),
+	number("pack.guaranteed", "1", "guaranteed tenants on the GPU", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class == model.Guaranteed) })),
+	number("pack.opportunistic", "1", "opportunistic tenants on the GPU", packSum(func(v *view) float64 { return oneIf(v.t.Terms.Class != model.Guaranteed) })),
+	number("pack.opportunistic_admitted", "1", "opportunistic tenants on the GPU whose claim on memory stands", packSum(func(v *view) float64 {
 		return oneIf(v.admitted() && v.t.Terms.Class != model.Guaranteed)
 	})),
-	number("pack.held", "1", "of them, those that wait for their first run", packSum(func(v *view) float64 { return oneIf(!v.t.HasRun) })),
-	number("pack.guaranteed_held", "1", "of them, the guaranteed ones that wait for their first run", packSum(func(v *view) float64 {
+	number("pack.held", "1", "tenants on the GPU that wait for their first run", packSum(func(v *view) float64 { return oneIf(!v.t.HasRun) })),
+	number("pack.guaranteed_held", "1", "guaranteed tenants on the GPU that wait for their first run", packSum(func(v *view) float64 {
 		return oneIf(!v.t.HasRun && v.t.Terms.Class == model.Guaranteed)
 	})),
-	number("pack.weight", "1", "sum of their weights", packSum(func(v *view) float64 { return v.t.Terms.Weight })),
-	number("pack.sm", "share", "sum of their shares of time on the multiprocessors; unknown if one is", packSM),
-	number("pack.chosen", "1", "those that were chosen to compute so far in this decision", func(e *env, _ *view) float64 {
+	number("pack.weight", "1", "sum of the weights of the tenants on the GPU", packSum(func(v *view) float64 { return v.t.Terms.Weight })),
+	number("pack.sm", "share", "sum of the shares of time on the multiprocessors of the tenants on the GPU; unknown if one is", packSM),
+	number("pack.chosen", "1", "tenants on the GPU that were chosen to compute so far in this decision", func(e *env, _ *view) float64 {
 		return float64(len(e.gpu().chosenOr()))
 	}),
 }
@@ -169,10 +169,10 @@ var ofPack = []accessor{
 // ofUser are the variables of the user whose tenant is looked at.
 var ofUser = []accessor{
 	number("user.tenants", "1", "the user's tenants on this node", userSum(func(*view) float64 { return 1 })),
-	number("user.computing", "1", "of them, those that compute", userSum(func(v *view) float64 { return oneIf(v.computes) })),
-	number("user.waiting", "1", "of them, those that are held, paused or swapped", userSum(func(v *view) float64 { return oneIf(v.t.State.Stopped()) })),
-	number("user.attained", "s", "time that the live ones computed", userSum(func(v *view) float64 { return v.t.Tally.Attained.Seconds() })),
-	number("user.weight", "1", "sum of their weights", userSum(func(v *view) float64 { return v.t.Terms.Weight })),
+	number("user.computing", "1", "the user's tenants that compute", userSum(func(v *view) float64 { return oneIf(v.computes) })),
+	number("user.waiting", "1", "the user's tenants that are held, paused or swapped", userSum(func(v *view) float64 { return oneIf(v.t.State.Stopped()) })),
+	number("user.attained", "s", "time that the user's live tenants computed", userSum(func(v *view) float64 { return v.t.Tally.Attained.Seconds() })),
+	number("user.weight", "1", "sum of the weights of the user's tenants", userSum(func(v *view) float64 { return v.t.Terms.Weight })),
 }
 
 // ofPair are the variables of two tenants that would compute together.
@@ -180,7 +180,7 @@ var ofPair = []accessor{
 	number("speed.sum", "share", "the pair's speeds beside each other alone, each over its speed alone, added; unknown until learnt", func(e *env, _ *view) float64 {
 		return e.d.speed(e.t, e.mate) + e.d.speed(e.mate, e.t)
 	}),
-	number("speed.min", "share", "the lower of these two speeds; unknown until learnt", func(e *env, _ *view) float64 {
+	number("speed.min", "share", "the lower of the pair's speeds beside each other alone, each over its speed alone; unknown until learnt", func(e *env, _ *view) float64 {
 		return math.Min(e.d.speed(e.t, e.mate), e.d.speed(e.mate, e.t))
 	}),
 }

@@ -128,6 +128,9 @@ func (p *policiesCommand) load() (*config.Config, []config.Source, error) {
 		return nil, nil, err
 	}
 	if p.dir != "" {
+		if _, err := os.Stat(p.dir); err != nil {
+			return nil, nil, fmt.Errorf("--dir: %w", err)
+		}
 		c.Policy.Dir = p.dir
 	}
 	sources, err := c.LoadPolicies(policies.FS())
@@ -269,7 +272,11 @@ func (p *policiesCommand) checkFile(file string) (*policy.Policy, error) {
 	if !toml { // not yet in its place
 		return policy.Parse(file, text)
 	}
-	return parseSource(config.Source{Name: name, File: file, Text: string(text)})
+	pol, err := parseSource(config.Source{Name: name, File: file, Text: string(text)})
+	if err != nil {
+		return nil, err
+	}
+	return pol, config.Trusted(file)
 }
 
 // maxPolicy is more than the policy package takes, in bytes.

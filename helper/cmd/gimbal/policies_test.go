@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,4 +65,21 @@ func FuzzWrap(f *testing.F) {
 			t.Errorf("wrap %q: %q", text, out)
 		}
 	})
+}
+
+func TestPoliciesCheckRefusesWhatGimbaldRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "open.toml")
+	if err := errors.Join(os.WriteFile(file, []byte("name = 'open'\n"), 0o644), os.Chmod(file, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	p := policiesCommand{}
+	if _, err := p.checkFile(file); err == nil || !strings.Contains(err.Error(), "may be written by others") {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.checkFile(file); err != nil {
+		t.Error(err)
+	}
 }

@@ -319,7 +319,7 @@ func usedNames(exprs []string) []policy.Variable {
 		name, ok := strings.CutPrefix(v.Name, "tenant.")
 		if ok && slices.Contains(used, "mate."+name) {
 			v.Name = "mate." + name
-			v.Meaning = "the same of the mate: " + v.Meaning
+			v.Meaning = "of the mate: " + v.Meaning
 			out = append(out, v)
 		}
 	}

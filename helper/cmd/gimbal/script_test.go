@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -55,7 +56,9 @@ func runScript(t *testing.T, path string) {
 	s := &script{t: t, dir: dir, fresh: map[string]string{}, env: map[string]string{"WORK": dir, "TEST_UID": "0",
 		"SOCK": filepath.Join(dir, "run", "g.sock"), "STATE": filepath.Join(dir, "state")}}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+		file := filepath.Join(dir, name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

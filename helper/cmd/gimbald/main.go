@@ -121,7 +121,7 @@ func check(path, node string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range warnings {
+	for _, w := range append(warnings, c.HostWarnings()...) {
 		fmt.Fprintf(stderr, "gimbald: warning: %s\n", w)
 	}
 	_, err = stdout.Write(c.Effective())
