@@ -52,6 +52,7 @@ type doctor struct {
 	source
 	file, root, slurm, node string
 	json, login, help       bool
+	own                     bool // the socket is that of the user's own daemon
 
 	w        world
 	cfg      *config.Config
@@ -92,6 +93,9 @@ func runDoctor(args []string, w world) int {
 	if err != nil {
 		return wrongUsage(w, "doctor", err)
 	}
+	if !f.Changed("config") {
+		d.file = d.path(d.file)
+	}
 	d.look()
 	if err := d.print(); err != nil {
 		return failure(w, "doctor", err)
@@ -107,12 +111,10 @@ func (d *doctor) look() {
 	d.checkConfig()
 	d.conf = d.readSlurm()
 	d.login = d.login || !d.isNode()
-	d.checkPlugstack()
+	d.checkSlurm()
 	if d.login {
 		return
 	}
-	d.checkSlurmd()
-	d.checkSlurmConf()
 	d.checkCgroups()
 	d.checkDriver()
 	d.checkGres()
@@ -251,9 +253,13 @@ func (d *doctor) checkConfig() {
 			d.warn("config", "", "%s", w)
 		}
 	}
+	if c.Policy.Dir != "" {
+		c.Policy.Dir = d.path(c.Policy.Dir)
+	}
 	d.cfg = c
 	if d.socket == "" {
 		d.socket = d.path(d.atNode(c.Socket.Path))
+		d.findOwn()
 	}
 }
 
@@ -279,6 +285,11 @@ func (d *doctor) checkDaemon() {
 func (d *doctor) checkSocket() bool {
 	st, err := os.Stat(d.socket)
 	switch {
+	case d.own && err == nil:
+		d.ok("socket", "%s, of a daemon of your own: it packs your commands alone", d.socket)
+	case err != nil && !d.hasSlurm():
+		d.warn("socket", "For all users together: systemctl enable --now gimbald", "no gimbald listens: gimbal run starts one for its user alone")
+		return false
 	case err != nil:
 		d.problem("socket", "Start the daemon: systemctl enable --now gimbald", "no gimbald listens: %v", err)
 		return false
@@ -308,7 +319,7 @@ func (d *doctor) daemonFindings(r *model.DaemonReply) {
 	for _, key := range r.NotApplied {
 		d.warn("gimbald", "systemctl restart gimbald", "%s was changed and is not applied until a restart", key)
 	}
-	if r.Config != "" && filepath.Clean(r.Config) != filepath.Clean(d.file) {
+	if r.Config != "" && !d.own && filepath.Clean(r.Config) != filepath.Clean(d.file) {
 		d.warn("gimbald", "", "it reads %s, this check read %s", r.Config, d.file)
 	}
 	if r.Version != version {

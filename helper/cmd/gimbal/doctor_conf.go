@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,7 +37,7 @@ func (l confLine) place() string { return fmt.Sprintf("%s:%d", l.file, l.line) }
 const maxConfDepth = 8
 
 // readConf reads a file in slurm.conf's form with what it includes.
-func readConf(path string, depth int) ([]confLine, error) {
+func (d *doctor) readConf(path string, depth int) ([]confLine, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -47,13 +49,11 @@ func readConf(path string, depth int) ([]confLine, error) {
 			out = append(out, l)
 			continue
 		}
-		if !filepath.IsAbs(inc) {
-			inc = filepath.Join(filepath.Dir(path), inc)
-		}
+		inc = d.besides(path, inc)
 		if depth >= maxConfDepth {
 			return nil, fmt.Errorf("%s: includes go deeper than %d", l.place(), maxConfDepth)
 		}
-		more, err := readConf(inc, depth+1)
+		more, err := d.readConf(inc, depth+1)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.place(), err)
 		}
@@ -219,7 +219,7 @@ func (d *doctor) readSlurm() slurmConf {
 		return c
 	}
 	file := filepath.Join(c.dir, "slurm.conf")
-	lines, err := readConf(file, 0)
+	lines, err := d.readConf(file, 0)
 	if err != nil {
 		d.problem("slurm.conf", "", "%v", err)
 		return c
@@ -239,6 +239,9 @@ func (d *doctor) readSlurm() slurmConf {
 // askSlurm gets from slurmctld what no file on this host says.
 func (d *doctor) askSlurm(c *slurmConf) {
 	out, err := d.ask("scontrol", "show", "config")
+	if errors.Is(err, exec.ErrNotFound) && !d.hasSlurm() {
+		return
+	}
 	if err != nil {
 		d.warn("slurm.conf", "Say where it is: --slurm-conf DIR", "no slurm.conf was found, and %v", err)
 		return

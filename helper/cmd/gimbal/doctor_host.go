@@ -94,10 +94,11 @@ func (d *doctor) checkSlurmd() {
 		d.warn("slurmd", "Start it, if this is a node", "slurmd does not run here")
 		return
 	}
-	for _, file := range d.conf.files {
-		if filepath.Base(file) == "slurm.conf" {
-			continue
-		}
+	stack := slices.DeleteFunc(slices.Clone(d.conf.files), func(f string) bool { return filepath.Base(f) == "slurm.conf" })
+	if len(stack) == 0 {
+		return // there is no plugstack.conf, which has been said
+	}
+	for _, file := range stack {
 		st, err := os.Stat(file)
 		if err != nil {
 			continue

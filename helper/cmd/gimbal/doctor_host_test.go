@@ -45,7 +45,7 @@ func healthyHost(t *testing.T) *host {
 		"etc/slurm/plugstack.conf":               "# nothing\ninclude plugstack.conf.d/*.conf\n",
 		"etc/slurm/plugstack.conf.d/gimbal.conf": "optional gimbal.so\n",
 		"opt/slurm/gimbal_core.so":               "",
-		"etc/gimbal/gimbald.toml":                "[limits]\nmax_pause = \"60s\"\n[policy]\ndir = \"" + h.dir + "/etc/gimbal/policies.d\"\n",
+		"etc/gimbal/gimbald.toml":                "[limits]\nmax_pause = \"60s\"\n[policy]\ndir = \"/etc/gimbal/policies.d\"\n",
 		"etc/gimbal/policies.d/mine.toml":        "name = \"mine\"\n[limits]\nmax_pause = \"30s\"\n",
 		"proc/stat":                              fmt.Sprintf("cpu 1 2\nbtime %d\n", noon.Add(-48*time.Hour).Unix()),
 		"proc/77/comm":                           "slurmd\n",

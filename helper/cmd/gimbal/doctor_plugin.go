@@ -26,7 +26,7 @@ func (l plugLine) place() string { return fmt.Sprintf("%s:%d", l.file, l.line) }
 
 // readPlugstack finds the lines of a plugstack.conf, and of what it includes,
 // that load our plugin; files are all that were read.
-func readPlugstack(path string, depth int) (lines []plugLine, files []string, err error) {
+func (d *doctor) readPlugstack(path string, depth int) (lines []plugLine, files []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +38,7 @@ func readPlugstack(path string, depth int) (lines []plugLine, files []string, er
 		case l.include && depth >= maxConfDepth:
 			return nil, nil, fmt.Errorf("%s: includes go deeper than %d", l.place(), maxConfDepth)
 		case l.include:
-			more, mf, err := includePlugstack(path, l.path, depth)
+			more, mf, err := d.includePlugstack(path, l.path, depth)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -70,16 +70,14 @@ func parsePlugstack(file, text string) []plugLine {
 
 // includePlugstack reads what a pattern finds. One that finds nothing is
 // passed over, as Slurm does.
-func includePlugstack(from, pattern string, depth int) (lines []plugLine, files []string, err error) {
-	if !filepath.IsAbs(pattern) {
-		pattern = filepath.Join(filepath.Dir(from), pattern)
-	}
+func (d *doctor) includePlugstack(from, pattern string, depth int) (lines []plugLine, files []string, err error) {
+	pattern = d.besides(from, pattern)
 	found, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: include %s: %w", from, pattern, err)
 	}
 	for _, f := range found {
-		l, fs, err := readPlugstack(f, depth+1)
+		l, fs, err := d.readPlugstack(f, depth+1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -99,14 +97,15 @@ func (d *doctor) checkPlugstack() {
 	default:
 		file = d.path("/etc/slurm/plugstack.conf")
 	}
-	lines, files, err := readPlugstack(file, 0)
+	lines, files, err := d.readPlugstack(file, 0)
 	d.conf.files = append(d.conf.files, files...)
 	switch {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		d.problem("plugstack", "", "%v", err)
 		return
 	case len(lines) == 0:
-		d.problem("plugstack", fmt.Sprintf("Add 'optional gimbal.so' to %s and restart slurmd", file), "no line of %s loads gimbal.so", file)
+		folder := filepath.Join(filepath.Dir(d.onHost(file)), "plugstack.conf.d")
+		d.problem("plugstack", fmt.Sprintf("Have it 'include %s/*.conf', with 'optional gimbal.so' in %s/gimbal.conf alone, and restart slurmd", folder, folder), "no line of %s loads gimbal.so", file)
 		return
 	}
 	d.plugFindings(lines)

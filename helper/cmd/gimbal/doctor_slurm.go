@@ -40,7 +40,7 @@ func (d *doctor) cgroupConf(key string) string {
 	if d.conf.dir == "" {
 		return d.conf.values[key] // scontrol tells these too
 	}
-	lines, err := readConf(filepath.Join(d.conf.dir, "cgroup.conf"), 0)
+	lines, err := d.readConf(filepath.Join(d.conf.dir, "cgroup.conf"), 0)
 	if err != nil {
 		return ""
 	}
@@ -127,7 +127,7 @@ func (d *doctor) gres() (c gresCounts, err error) {
 			c.shards += count
 		}
 	}
-	lines, err := readConf(filepath.Join(d.conf.dir, "gres.conf"), 0)
+	lines, err := d.readConf(filepath.Join(d.conf.dir, "gres.conf"), 0)
 	if d.conf.dir == "" || errors.Is(err, os.ErrNotExist) {
 		return c, nil
 	}

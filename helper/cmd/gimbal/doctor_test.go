@@ -57,7 +57,7 @@ func TestDoctorFinds(t *testing.T) {
 			h.write("etc/slurm/plugstack.conf.d/gimbal.conf", "optional gimbal.so socket=/x timout=1s\n")
 		}, []string{`problem plugstack: .*socket=/x, gimbald /run`, `warning plugstack: .*"timout=1s", did you mean "timeout"`}},
 		"one of several nodes of a host": {func(h *host) {
-			h.write("etc/gimbal/gimbald.toml", "[socket]\npath = \"/run/%n/sock\"\n[policy]\ndir = \""+h.dir+"/etc/gimbal/policies.d\"\n")
+			h.write("etc/gimbal/gimbald.toml", "[socket]\npath = \"/run/%n/sock\"\n[policy]\ndir = \"/etc/gimbal/policies.d\"\n")
 			h.write("etc/slurm/plugstack.conf.d/gimbal.conf", "optional gimbal.so socket=/run/n1/sock pending=/run/%n/pending\n")
 		}, []string{`problem plugstack: .*pending=/run/%n/pending, gimbald /run/gimbal/pending`}},
 		"slurmd is older": {func(h *host) { h.touch("etc/slurm/plugstack.conf.d/gimbal.conf", noon.Add(-46*time.Hour)) },
