@@ -8,11 +8,13 @@ var Never = math.Inf(1)
 // Job is one job of a trace: what it asked for and how much work it has.
 // Times are seconds from the start of the trace.
 type Job struct {
-	ID     string
-	User   string
-	Model  string  // what it trains, as the table of pairs and the cost file name it; "" when unknown
-	Batch  string  // batch size as written in the trace; "" when unknown
-	Submit float64 // when it arrives
+	ID        string
+	User      string
+	Account   string  // Slurm account; "" when unknown
+	Partition string  // Slurm partition; "" when unknown
+	Model     string  // what it trains, as the table of pairs and the cost file name it; "" when unknown
+	Batch     string  // batch size as written in the trace; "" when unknown
+	Submit    float64 // when it arrives
 
 	GPUs   int     // whole GPUs over all its nodes
 	Nodes  int     // nodes that it asked for; 0 when it did not say

@@ -58,7 +58,7 @@ func newPastJobs(views []model.View, from string) *pastJobs {
 // add makes a job of a tenant; times count from the first one's registration.
 func (h *pastJobs) add(v, first *model.View) {
 	j := sim.Job{
-		ID: v.Name(), User: v.Reg.User, Model: v.Reg.JobName, Submit: v.Start.Sub(first.Start).Seconds(),
+		ID: v.Name(), User: v.Reg.User, Account: v.Reg.Account, Partition: v.Reg.Partition, Model: v.Reg.JobName, Submit: v.Start.Sub(first.Start).Seconds(),
 		GPUs: max(len(v.GPUs), 1), Memory: memoryOf(&v.Tenant), Util: min(v.Tally.Util().Or(0), 1),
 		Iterations: v.Tally.Attained.Seconds(), IterTime: 1,
 		Opportunistic: v.Terms.Class == model.Opportunistic, Weight: v.Terms.Weight,

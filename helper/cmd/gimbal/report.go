@@ -172,18 +172,6 @@ func (r *reportFlags) life(q model.StatusQuery, now time.Time) ([]model.View, mo
 	return c.Tenants, q, nil
 }
 
-// known is up to when something is known: now, or when the disk was written
-// last where it is asked for.
-func (r *reportFlags) known(now time.Time) time.Time {
-	if !r.offline {
-		return now
-	}
-	if snap, _, err := r.fromDisk(model.StatusQuery{Start: now}, now); err == nil {
-		return snap.At
-	}
-	return now
-}
-
 func (r *reportFlags) write(rep *report.Report, w world) error {
 	page := func(out io.Writer) error { return report.WritePage(out, rep.Page()) }
 	said := false

@@ -21,7 +21,7 @@ func offline(t *testing.T, args ...string) string {
 }
 
 func TestSimulateJournal(t *testing.T) {
-	trace := "job_id,submit_s,duration_s,gpus,model,user\n700,0,1000,1,resnet,ann\n701,10,1000,1,gpt,bob\n702,20,1000,1,bert,eve\n"
+	trace := "job_id,submit_s,duration_s,gpus,model,user,account,partition\n700,0,1000,1,resnet,ann,vision,gpu\n701,10,1000,1,gpt,bob,text,gpu\n702,20,1000,1,bert,eve,text,gpu\n"
 	f := files(t, map[string]string{"trace.csv": trace})
 	dir := filepath.Join(t.TempDir(), "journal")
 	args := []string{"--trace", f["trace.csv"], "--nodes", "1", "--gpus-per-node", "1", "--policy", "srtf,timeslice", "--journal", dir}
@@ -35,7 +35,10 @@ func TestSimulateJournal(t *testing.T) {
 			t.Errorf("the story lacks %q:\n%s", want, story)
 		}
 	}
-	for _, args := range [][]string{{"700", "701", "702"}, {"-S", "2000-01-01", "-E", "2000-01-02"}} {
+	if got := offline(t, "status", "--offline", "--state-dir", dir, "-n", "-P", "-X", "-j", "700", "-o", "Account,Partition"); got != "vision|gpu\n" {
+		t.Errorf("account and partition of the job: %q", got)
+	}
+	for _, args := range [][]string{{"700", "701", "702"}, nil, {"-S", "2000-01-01", "-E", "2000-01-02"}} {
 		line := offline(t, append([]string{"timeline", "--offline", "--state-dir", dir, "--ascii"}, args...)...)
 		for _, want := range []string{"700 resnet", "701 gpt", "702 bert", "#", "."} {
 			if !strings.Contains(line, want) {

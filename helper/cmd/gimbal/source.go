@@ -195,6 +195,18 @@ func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapsh
 	return snap, note, nil
 }
 
+// known is up to when something is known: now, or when the disk was written
+// last where it is asked for.
+func (s *source) known(now time.Time) time.Time {
+	if !s.offline {
+		return now
+	}
+	if snap, _, err := s.fromDisk(model.StatusQuery{Start: now}, now); err == nil {
+		return snap.At
+	}
+	return now
+}
+
 func diskError(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("what gimbald wrote to disk is for root alone: %w", err)

@@ -99,13 +99,10 @@ func (t *timelineFlags) check(args []string) error {
 
 func (t *timelineFlags) query(args []string, w world) (q model.StatusQuery, err error) {
 	now := w.now()
-	q.End = now
 	if len(args) > 0 {
 		if q.Jobs, err = parseJobs(strings.Join(args, ",")); err != nil {
 			return q, err
 		}
-	} else {
-		q.Start = now.Add(-time.Hour)
 	}
 	if t.start != "" {
 		if q.Start, err = parseWhen(t.start, now); err != nil {
@@ -117,10 +114,27 @@ func (t *timelineFlags) query(args []string, w world) (q model.StatusQuery, err 
 			return q, err
 		}
 	}
+	t.fill(&q, now)
 	if q.End.Before(q.Start) {
 		return q, fmt.Errorf("the end is before the start")
 	}
 	return q, nil
+}
+
+// fill fills in the times that were not said: the last hour, which on disk is
+// that before it was written last, or the whole life of the jobs.
+func (t *timelineFlags) fill(q *model.StatusQuery, now time.Time) {
+	lastHour := q.Start.IsZero() && len(q.Jobs) == 0
+	switch {
+	case !q.End.IsZero():
+	case lastHour:
+		q.End = t.known(now)
+	default:
+		q.End = now
+	}
+	if lastHour {
+		q.Start = q.End.Add(-time.Hour)
+	}
 }
 
 // build gets what is to be drawn. An error with a note comes with what is on

@@ -108,6 +108,7 @@ func (n *instance) register(t *sim.Task, gpus []int) {
 	reg := &model.Registration{
 		ArrayTask: model.NoVal, HetOffset: model.NoVal, NNodes: uint32(len(t.Nodes)),
 		Proc: model.ProcID{PID: t.Index + firstPID, Start: 1}, User: t.Job.User, JobName: t.Job.Model,
+		Account: t.Job.Account, Partition: t.Job.Partition,
 	}
 	n.s.name(reg, t)
 	if t.Job.Limit > 0 {

@@ -14,7 +14,7 @@ var knownColumns = [...]string{
 	"job_id", "submit_s", "duration_s", "gpus", "nodes", "model", "batch",
 	"user", "status", "iterations", "total_steps", "iter_ms", "t_load_cpu_ms",
 	"t_gpu_ms", "t_net_ms", "priority", "memory_mib", "gpu_util", "deadline_s",
-	"limit_s", "shards",
+	"limit_s", "shards", "account", "partition",
 }
 
 func readCSV(t *Table, out *Trace) error {
@@ -96,7 +96,7 @@ func (f *fields) optionalWhole(name string, low, high, other int) int {
 func csvJob(t *Table) (sim.Job, error) {
 	f := &fields{t: t}
 	j := sim.Job{
-		ID: t.Text("job_id"), User: t.Text("user"), Model: t.Text("model"), Batch: t.Text("batch"),
+		ID: t.Text("job_id"), User: t.Text("user"), Account: t.Text("account"), Partition: t.Text("partition"), Model: t.Text("model"), Batch: t.Text("batch"),
 		Submit:        f.number("submit_s", 0, maxSeconds),
 		GPUs:          f.whole("gpus", 1, maxGPUs),
 		Nodes:         f.optionalWhole("nodes", 1, maxGPUs, 0),

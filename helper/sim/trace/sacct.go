@@ -8,6 +8,9 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 )
 
+// optionalColumns are read where they are there.
+var optionalColumns = [...]string{"User", "Account", "Partition", "JobName", "Timelimit", "NNodes", "State"}
+
 // gpuColumns tell how many GPUs a job had, the best one first.
 var gpuColumns = [...]string{"AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES"}
 
@@ -60,7 +63,27 @@ func (s *sacct) columns() error {
 	if s.gpus = s.first(gpuColumns[:]...); s.gpus == "" {
 		return s.t.Need("AllocTRES")
 	}
+	s.noteColumns()
 	return nil
+}
+
+// noteColumns says which columns are missed, and which are of no use.
+func (s *sacct) noteColumns() {
+	used := map[string]bool{"submit": true, "jobid": true, "jobidraw": true, "elapsed": true, "elapsedraw": true}
+	for _, n := range gpuColumns {
+		used[strings.ToLower(n)] = true
+	}
+	for _, n := range optionalColumns {
+		used[strings.ToLower(n)] = true
+		if !s.t.Has(n) {
+			s.out.note("column %q is missing: no job has one", n)
+		}
+	}
+	for _, n := range s.t.Names() {
+		if n != "" && !used[strings.ToLower(n)] {
+			s.out.note("column %q is not used", n)
+		}
+	}
 }
 
 func (s *sacct) first(names ...string) string {
@@ -139,6 +162,7 @@ func (s *sacct) add(j sim.Job) error {
 		s.epoch = submit
 	}
 	j.User, j.Model, j.Submit = s.t.Text("User"), s.t.Text("JobName"), submit
+	j.Account, j.Partition = s.t.Text("Account"), s.t.Text("Partition")
 	j.Deadline, j.Limit = sim.Never, limit
 	j.Line, j.Column = s.t.Line(), s.t.Column(s.gpus)
 	s.out.Jobs = append(s.out.Jobs, j)

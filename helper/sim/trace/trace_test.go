@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +131,22 @@ func TestNotes(t *testing.T) {
 		if i >= len(tr.Notes) || !strings.Contains(tr.Notes[i], want) {
 			t.Fatalf("notes %q, want %q at %d", tr.Notes, want, i)
 		}
+	}
+}
+
+func TestColumnsOfSacct(t *testing.T) {
+	tr := read(t, "JobID|User|Account|Partition|JobName|Submit|Start|ElapsedRaw|NNodes|State|AllocTRES|\n"+
+		"1|ann|vision|gpu|bert|2025-10-01T12:00:00|x|5|1|COMPLETED|gres/gpu=1|\n")
+	if j := tr.Jobs[0]; j.Account != "vision" || j.Partition != "gpu" {
+		t.Errorf("job %+v", j)
+	}
+	want := []string{`t.csv: column "Timelimit" is missing: no job has one`, `t.csv: column "Start" is not used`}
+	if !slices.Equal(tr.Notes, want) {
+		t.Errorf("notes %q, want %q", tr.Notes, want)
+	}
+	tr = read(t, "job_id,submit_s,duration_s,gpus,account,partition\n1,0,10,1,vision,gpu\n")
+	if j := tr.Jobs[0]; j.Account != "vision" || j.Partition != "gpu" || len(tr.Notes) > 0 {
+		t.Errorf("job %+v, notes %q", j, tr.Notes)
 	}
 }
 
