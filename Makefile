@@ -86,7 +86,8 @@ install: all man ## install under DESTDIR
 	install -d -m 755 $(DESTDIR)$(CONFDIR)/gimbal/policies.d
 	for page in $(BUILD)/man/*; do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
-	install -D -m 644 contrib/completion/gimbal.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbal
+	for name in gimbal gimbald; do \
+		install -D -m 644 contrib/completion/gimbal.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name || exit 1; done
 	test -e $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml || \
 		install -D -m 644 etc/gimbald.toml $(DESTDIR)$(CONFDIR)/gimbal/gimbald.toml
 	scripts/install-docs $(DESTDIR)$(DOCDIR)
@@ -98,7 +99,7 @@ uninstall: ## remove what install put there but the configuration; the plugstack
 	rm -f $(DESTDIR)$(PLUGDIR)/gimbal.so $(DESTDIR)$(PLUGDIR)/gimbal_core.so
 	rm -f $(DESTDIR)$(UNITDIR)/gimbald.service $(DESTDIR)$(SBINDIR)/gimbald $(DESTDIR)$(BINDIR)/gimbal
 	rm -f $(patsubst contrib/man/%.md,$(DESTDIR)$(PREFIX)/share/man/man*/%,$(wildcard contrib/man/*.md))
-	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbal
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbal $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gimbald
 	rm -rf $(DESTDIR)$(DOCDIR)
 
 clean: ## remove what was built

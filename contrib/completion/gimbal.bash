@@ -1,6 +1,6 @@
 # Completion of gimbal and gimbald for bash. It asks the commands themselves, so
 # that it never knows other commands and options than they do. Install it as
-# /usr/share/bash-completion/completions/gimbal, or source it.
+# gimbal and as gimbald in /usr/share/bash-completion/completions, or source it.
 
 # Options of a command line, each with a space and, where it takes one, the name
 # of its value.
@@ -24,7 +24,7 @@ _gimbal_values() {
     local gimbal=$1 command=$2 option=$3
     case $command/$option in
         status/--state | status/-s)
-            echo RUNNING HELD PAUSED SWAPPED EVICTING COMPLETED FAILED EVICTED SUSPENDED ENDED ;;
+            echo RUNNING THROTTLED HELD PAUSED SWAPPED EVICTING COMPLETED FAILED EVICTED SUSPENDED ENDED ;;
         status/--format | status/-o) "$gimbal" status --helpformat 2>/dev/null ;;
         status/--units) echo K M G T P ;;
         timeline/--color) echo always never auto ;;

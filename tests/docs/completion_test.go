@@ -75,6 +75,7 @@ func TestCompletesValues(t *testing.T) {
 	}{
 		{[]string{"gimbal", "status", "-s", "RUN"}, "RUNNING"},
 		{[]string{"gimbal", "status", "--state", "=", "RUN"}, "RUNNING"},
+		{[]string{"gimbal", "status", "--state", "THR"}, "THROTTLED"},
 		{[]string{"gimbal", "status", "--state", "="}, "HELD"},
 		{[]string{"gimbal", "status", "-s", "RUNNING,HE"}, "RUNNING,HELD"},
 		{[]string{"gimbal", "status", "-X", "-o", "JobID,MaxGPU"}, "JobID,MaxGPUMem"},
