@@ -206,6 +206,9 @@ func checkSignal(s string) (string, error) {
 // is tomorrow's.
 func checkDeadline(s string, now time.Time) (string, error) {
 	t, err := parseWhen(s, now)
+	if errors.Is(err, errNoTime) {
+		err = fmt.Errorf("%q %w; valid forms: HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], tomorrow, now+2hours", s, errNoTime)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// errNoTime says that a text has none of the forms of a time.
+var errNoTime = errors.New("is no time")
 
 // parseWhen reads a moment in every form that sacct takes for -S and -E:
 //
@@ -48,7 +52,7 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 	}
 	t := time.Date(y, m, d, hms[0], hms[1], hms[2], 0, now.Location())
 	if !ok || t.Month() != m || t.Day() != d {
-		return time.Time{}, fmt.Errorf("%q is no time; valid forms: HH:MM[:SS], MMDD[YY], MM/DD[/YY], YYYY-MM-DD[THH:MM[:SS]], today, noon, now+2hours, now-2hours", s)
+		return time.Time{}, fmt.Errorf("%q %w; valid forms: HH:MM[:SS], MMDD[YY], MM/DD[/YY], YYYY-MM-DD[THH:MM[:SS]], today, noon, now-2hours", s, errNoTime)
 	}
 	return t, nil
 }
