@@ -76,7 +76,11 @@ func selfText(v *model.View, snap *model.Snapshot) string {
 	if err == nil && len(rows) > 0 {
 		gpus = cols[0].Value(&rows[0])
 	}
-	text := fmt.Sprintf("active: %s on GPU %s with %s, %s", v.Name(), gpus, plural(matesOf(v, snap.Tenants), "other"), v.Word())
+	where := "GPU " + gpus
+	if gpus == "" {
+		where = "no GPU"
+	}
+	text := fmt.Sprintf("active: %s on %s with %s, %s", v.Name(), where, plural(matesOf(v, snap.Tenants), "other"), v.Word())
 	if v.PolicyNow != "" {
 		text += ", policy " + v.PolicyNow
 	}

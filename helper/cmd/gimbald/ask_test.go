@@ -42,14 +42,15 @@ func TestWhyAnotherPolicyRules(t *testing.T) {
 
 // TestGrantOfARun: the log and the notes name a command as status does.
 func TestGrantOfARun(t *testing.T) {
-	run, job := model.Registration{JobID: model.RunJob(7)}, model.Registration{JobID: 7, ArrayTask: model.NoVal}
-	if a, b := nameOf(&run), nameOf(&job); a != "r7" || b != "job 7" {
-		t.Errorf("%q, %q", a, b)
-	}
-	d := &daemon{cfg: config.Default(), policies: &policy.Set{ByName: map[string]*policy.Policy{"swap": {}}}}
-	run.Options.Pack = "swop"
-	if terms := d.terms(run); terms.Policy != "" || len(terms.Notes) != 1 || !strings.Contains(terms.Notes[0], `"swap"`) {
+	run := model.Registration{JobID: model.RunJob(7), Options: model.Options{Pack: "swop", Memory: "16"}}
+	l, log, _ := testLog(t)
+	d := &daemon{log: l, cfg: config.Default(), policies: &policy.Set{ByName: map[string]*policy.Policy{"swap": {}}}}
+	terms := d.terms(run)
+	if said := strings.Join(terms.Notes, "; "); terms.Policy != "" || !strings.Contains(said, `did you mean "swap"?`) {
 		t.Errorf("%+v", terms)
+	}
+	if !strings.Contains(log.String(), "job r7: option --gimbal-memory") {
+		t.Errorf("logged %q", log)
 	}
 }
 

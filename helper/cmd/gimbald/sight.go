@@ -119,18 +119,10 @@ func (d *daemon) terms(r model.Registration) model.Terms {
 	}
 	terms, err := cfg.Grant(r, in)
 	if err != nil {
-		d.log.warn("grant", nameOf(&r)+": "+err.Error())
+		d.log.warn("grant", "job "+r.JobLabel()+": "+err.Error())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	askExisting(&terms, d.policies.ByName)
 	return terms
-}
-
-// nameOf names a job in the log.
-func nameOf(r *model.Registration) string {
-	if r.Run() {
-		return r.JobLabel()
-	}
-	return "job " + r.JobLabel()
 }
