@@ -201,3 +201,18 @@ func FuzzChildren(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatStaysBlocked(t *testing.T) {
+	some := Signals(unix.SIGTSTP, unix.SIGTERM)
+	for _, c := range []struct{ blocked, want SigSet }{
+		{0, 0},
+		{some, some},
+		{^SigSet(0) &^ Signals(unix.SIGKILL, unix.SIGSTOP), 0},
+		{^SigSet(0) &^ Signals(unix.SIGKILL, unix.SIGSTOP, 32, 33), 0},
+		{^SigSet(0) &^ Signals(unix.SIGKILL, unix.SIGSTOP, unix.SIGTERM), ^SigSet(0) &^ Signals(unix.SIGKILL, unix.SIGSTOP, unix.SIGTERM)},
+	} {
+		if got := (Status{Blocked: c.blocked}).StaysBlocked(); got != c.want {
+			t.Errorf("of %x there stays %x, want %x", c.blocked, got, c.want)
+		}
+	}
+}

@@ -36,7 +36,7 @@ func (h Host) MeaningfulPending(id ID, baseline SigSet, jobSignal unix.Signal) (
 	}
 	want := (tellingSignals | Signals(jobSignal)) &^ idleSignals &^ baseline
 	found := st.AllPending() & want
-	if blocked := found & st.Blocked; blocked != 0 && !st.AllPending().Has(unix.SIGSTOP) {
+	if blocked := found & st.StaysBlocked(); blocked != 0 && !st.AllPending().Has(unix.SIGSTOP) {
 		found &^= h.blockedByAll(id.PID, blocked)
 	}
 	return found, nil
@@ -55,7 +55,7 @@ func (h Host) blockedByAll(pid int, sigs SigSet) SigSet {
 			continue
 		}
 		if st, err := ParseStatus(data); err == nil {
-			sigs &= st.Blocked
+			sigs &= st.StaysBlocked()
 		}
 	}
 	return sigs

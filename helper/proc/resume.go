@@ -81,7 +81,7 @@ func (h Host) resumeOne(buf []byte, id ID, r *Resumed) error {
 // as long as the process is not stopped by it: it is sent once. A blocked one
 // stops nobody.
 func foreignStop(s Stat, st Status) (ForeignStop, bool) {
-	pending := st.AllPending() & stopSignals &^ st.Blocked
+	pending := st.AllPending() & stopSignals &^ st.StaysBlocked()
 	if s.State != 'T' {
 		pending &^= Signals(unix.SIGSTOP)
 	}

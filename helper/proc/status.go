@@ -207,3 +207,15 @@ func (h Host) Status(id ID) (Status, error) {
 	}
 	return s, nil
 }
+
+// blockable are the signals of the standard that a process can block.
+const blockable = SigSet(1<<31-1) &^ (1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
+
+// StaysBlocked returns the blocked signals that can be told to stay so: none
+// where all are, as a C library has it for as long as a fork takes.
+func (s Status) StaysBlocked() SigSet {
+	if s.Blocked&blockable == blockable {
+		return 0
+	}
+	return s.Blocked
+}

@@ -93,7 +93,7 @@ func (h Host) suspended(dir string) string {
 	}
 	for _, pid := range pids {
 		st, err := h.status(pid)
-		if waits := st.AllPending() & stopSignals &^ st.Blocked; err == nil && waits != 0 {
+		if waits := st.AllPending() & stopSignals &^ st.StaysBlocked(); err == nil && waits != 0 {
 			return fmt.Sprintf("%v waits for process %d", waits, pid)
 		}
 	}
