@@ -113,7 +113,10 @@ func TestDaemonDies(t *testing.T) {
 			s.KillDaemon()
 			s.StartDaemon()
 		}},
-		{"asked to leave", 2 * time.Second, func(*testing.T) { s.Signal(syscall.SIGTERM) }},
+		{"asked to leave", 2 * time.Second, func(t *testing.T) {
+			s.Signal(syscall.SIGTERM)
+			Eventually(t, 5*time.Second, "the daemon has left", func() bool { return !s.alive() })
+		}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -100,6 +100,9 @@ func (s *Stack) wantHealthy(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		reply := s.Status(model.StatusQuery{Start: time.Now()})
+		if reply == nil {
+			t.Fatal("the daemon does not answer")
+		}
 		left = nil
 		for i := range reply.Tenants {
 			v := &reply.Tenants[i]
