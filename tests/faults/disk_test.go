@@ -91,8 +91,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	k := r.living(nil, nil)
 	r.order(k, model.PrimPause)
 	r.await(k, model.Paused)
-	kill(t, r.guard(), unix.SIGKILL)
-	r.killed()
+	r.killedBoth()
 	remount(t, dir, unix.MS_RDONLY)
 	r.release()
 	k.trains()
@@ -140,8 +139,7 @@ func TestTornFiles(t *testing.T) {
 	k := r.living(nil, nil)
 	r.order(k, model.PrimPause)
 	r.await(k, model.Paused)
-	kill(t, r.guard(), unix.SIGKILL)
-	r.killed()
+	r.killedBoth()
 	for _, pattern := range []string{"state/journal-*.jsonl", "run/stopped"} {
 		files, err := filepath.Glob(r.path(pattern))
 		if err != nil || len(files) == 0 {
@@ -173,8 +171,7 @@ func TestAnotherBoot(t *testing.T) {
 	k := r.living(nil, nil)
 	r.order(k, model.PrimPause)
 	r.await(k, model.Paused)
-	kill(t, r.guard(), unix.SIGKILL)
-	r.killed()
+	r.killedBoth()
 	boot, err := journal.BootID()
 	if err != nil {
 		t.Fatal(err)

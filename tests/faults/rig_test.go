@@ -166,6 +166,16 @@ func (r *rig) killed() {
 	<-r.done
 }
 
+// killedBoth ends the daemon and its guard so that neither can do anything
+// about the other's end.
+func (r *rig) killedBoth() {
+	r.t.Helper()
+	guard := r.guard()
+	kill(r.t, r.cmd.Process.Pid, unix.SIGSTOP)
+	kill(r.t, guard, unix.SIGKILL)
+	r.killed()
+}
+
 // end takes everything down.
 func (r *rig) end() {
 	if r.t.Failed() {

@@ -114,8 +114,7 @@ func TestReusedPids(t *testing.T) {
 	k.trains()
 	r.order(k, model.PrimPause)
 	r.await(k, model.Paused)
-	kill(t, r.guard(), unix.SIGKILL)
-	r.killed()
+	r.killedBoth()
 	pid := k.cmd.Process.Pid
 	kill(t, pid, unix.SIGKILL)
 	<-k.done
