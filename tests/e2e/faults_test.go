@@ -167,7 +167,7 @@ func TestSlurmEndsPackedJobs(t *testing.T) {
 			t.Run("scancel of a held one", func(t *testing.T) {
 				first := s.Sbatch(t, Trainer("--memory 9GiB --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
 				s.WaitTenant(first, 15*time.Second, "RUNNING")
-				held := s.Sbatch(t, Trainer("--memory 9GiB --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
+				held := s.Sbatch(t, Trainer("--startup 0.3 --memory 9GiB --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
 				s.WaitTenant(held, 15*time.Second, "HELD")
 				s.scancel(t, held)
 				wantState(t, s.WaitDone(t, held, 8*time.Second), "CANCELLED")
