@@ -79,7 +79,7 @@ func TestTimeLimit(t *testing.T) {
 	s.WaitTenant(runs, 15*time.Second, "RUNNING")
 	turn := s.Sbatch(t, Trainer("--memory 2GiB --seconds 300"), append(pack, "--gimbal-memory=2GiB", "--time=1")...)
 	s.WaitTenant(turn, 15*time.Second, "HELD")
-	noRoom := s.Sbatch(t, Trainer("--memory 12GiB --seconds 300"), append(pack, "--gimbal-memory=12GiB", "--time=1")...)
+	noRoom := s.Sbatch(t, Trainer("--startup 0.3 --memory 12GiB --seconds 300"), append(pack, "--gimbal-memory=12GiB", "--time=1")...)
 	s.WaitTenant(noRoom, 15*time.Second, "HELD")
 	for _, j := range []int{turn, noRoom} {
 		wantState(t, s.WaitDone(t, j, 150*time.Second), "TIMEOUT")

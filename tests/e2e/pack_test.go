@@ -43,7 +43,7 @@ const oneShard = "--gres=shard:1"
 // first has ended, and both finish.
 func TestOutOfMemoryIsAvoided(t *testing.T) {
 	s := Start(t, Options{Policy: "together", Policies: map[string]string{"together": quickTogether}})
-	trainer := Trainer("--memory 9.6GiB --seconds 4")
+	trainer := Trainer("--startup 0.3 --memory 9.6GiB --seconds 4")
 
 	t.Run("without", func(t *testing.T) {
 		first := s.Sbatch(t, trainer, oneShard)

@@ -134,7 +134,7 @@ var longSwaps = strings.Replace(quickSwaps, `quantum = "2s"`, `quantum = "3s"`, 
 // RAM, it is restored by the next one, and both finish.
 func TestDaemonDiesWithSwapped(t *testing.T) {
 	s := startSwap(t, longSwaps, "20GiB")
-	trainer := Trainer("--memory 9.6GiB --queue 1 --iterations 250")
+	trainer := Trainer("--startup 0.3 --memory 9.6GiB --queue 1 --iterations 250")
 	for _, c := range []struct {
 		name  string
 		fault func()
@@ -203,7 +203,7 @@ func TestSlurmEndsSwapped(t *testing.T) {
 func TestSwapThatFails(t *testing.T) {
 	s := startSwap(t, quickSwaps, "20GiB")
 	s.GPU.Ctl("set", "cuda-checkpoint=not-supported")
-	trainer := Trainer("--memory 9.6GiB --queue 1 --iterations 250")
+	trainer := Trainer("--startup 0.3 --memory 9.6GiB --queue 1 --iterations 250")
 	first := s.Sbatch(t, trainer, bigPack...)
 	s.WaitClients(t, 1)
 	second := s.Sbatch(t, trainer, bigPack...)
