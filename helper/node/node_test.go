@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -176,6 +178,7 @@ func TestResumeIsNotOverAnothersStop(t *testing.T) {
 	s := newStage(t)
 	k := launch(t, "sh -c 'sleep 1000; true' & echo $!; wait")
 	child := k.child(t)
+	waitForChild(t, child, "sleep")
 	id := s.register(1, child)
 	s.mustDo(model.PrimPause, id)
 	if err := unix.Kill(child.PID, unix.SIGTSTP); err != nil {
@@ -193,6 +196,20 @@ func TestResumeIsNotOverAnothersStop(t *testing.T) {
 	}
 	s.await(model.EvContinued, 0)
 	wantAll(t, proc.ConditionRunning, child)
+}
+
+// waitForChild waits until a shell has started a program, and is out of the fork
+// in which it sleeps without being stopped.
+func waitForChild(t *testing.T, of proc.ID, name string) {
+	t.Helper()
+	eventually(t, name+" is there", func() bool {
+		pids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", of.PID, of.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		comm, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(pids)) + "/comm")
+		return strings.TrimSpace(string(comm)) == name
+	})
 }
 
 func TestNothingIsStoppedThatCannotBeWrittenDown(t *testing.T) {
