@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // Bounds of a plan: up to planExact tenants the best one is found, beyond that
@@ -19,7 +20,8 @@ const (
 // others. A plan is for tenants that all have the same GPUs.
 type plan struct {
 	members []*memo
-	pairs   []float64 // what two are worth together, when the plan was made
+	pairs   []float64     // what two are worth together, when the plan was made
+	read    time.Duration // the reading of the driver at which it was looked at
 	groups  []set
 }
 
@@ -71,19 +73,29 @@ func (d *Decider) planWith(first *view) {
 			p.members = append(p.members, v)
 		}
 	}
-	d.weigh(g)
 	if first.m.plan == nil {
 		first.m.plan = &plan{}
 	}
 	pl := first.m.plan
-	if !pl.of(p.members) || pl.moved(p.pairs) || p.work(pl.groups) == 0 {
-		p.find()
-		pl.keep(p)
+	if pl.read != d.n.Read || !pl.of(p.members) {
+		pl.read = d.n.Read
+		d.replan(pl, g)
 	}
 	for _, group := range pl.groups {
 		for s := group; s != 0; s &= s - 1 {
 			p.members[bits.TrailingZeros64(uint64(s))].group = p.members[bits.TrailingZeros64(uint64(group))]
 		}
+	}
+}
+
+// replan looks at a plan anew: with each reading of the driver, and when other
+// tenants take part.
+func (d *Decider) replan(pl *plan, g *gpuView) {
+	p := &d.planner
+	d.weigh(g)
+	if !pl.of(p.members) || pl.moved(p.pairs) || p.work(pl.groups) == 0 {
+		p.find()
+		pl.keep(p)
 	}
 }
 
