@@ -71,13 +71,18 @@ func (d *Decider) throttles(v *view) bool {
 	if v.t.Exempt != "" || len(v.seats) != 1 || v.t.Reg.NNodes > 1 {
 		return false
 	}
-	return v.t.Use[d.gpus[v.seats[0]].uuid].Procs <= 1
+	return d.procs(v) <= 1
 }
 
+// procs is how many processes a tenant of one GPU was seen to have there; it may
+// be none yet.
+func (d *Decider) procs(v *view) int { return v.t.Use[d.gpus[v.seats[0]].uuid].Procs }
+
 // shareOf is the share of time that a tenant which runs is to have from now on.
-// One that must not be stopped has all of it.
+// One that must not be stopped has all of it, and one that was not seen with its
+// process on the GPU, as after a swap, until it is.
 func (d *Decider) shareOf(v *view) float64 {
-	if v.stand != queued || !v.counts || !v.t.OnGPU || v.t.Suspended != "" || !d.throttles(v) {
+	if v.stand != queued || !v.counts || !v.t.OnGPU || v.t.Suspended != "" || !d.throttles(v) || d.procs(v) != 1 {
 		return 1
 	}
 	return v.share
