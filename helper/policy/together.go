@@ -8,7 +8,7 @@ import "math"
 // stands for a quantum: of those whose turns last nobody asks anew what they
 // are worth together, or the answer would change with the order of asking.
 func (d *Decider) joins(v *view) (g *gpuView, beside *view, ok bool) {
-	gain, crowded := 0.0, false
+	asked := false
 	for _, s := range v.seats {
 		on := &d.gpus[s]
 		others := d.noticedOn(on)
@@ -16,13 +16,22 @@ func (d *Decider) joins(v *view) (g *gpuView, beside *view, ok bool) {
 			return on, o, false
 		}
 		if len(others) > 0 {
-			g, beside, crowded = on, others[0], crowded || !planned(v, others) && !stands(v, others)
-		}
-		if on.p.Share.Value != nil {
-			gain += d.gain(v, others, on)
+			g, beside, asked = on, others[0], asked || !planned(v, others) && !stands(v, others)
 		}
 	}
-	return g, beside, !crowded || v.p.Share.Value == nil || gain > 0
+	return g, beside, !asked || v.p.Share.Value == nil || d.gains(v) > 0
+}
+
+// gains is what more the tenants on all of v's GPUs are worth with it than
+// without.
+func (d *Decider) gains(v *view) float64 {
+	sum := 0.0
+	for _, s := range v.seats {
+		if g := &d.gpus[s]; g.p.Share.Value != nil {
+			sum += d.gain(v, d.noticedOn(g), g)
+		}
+	}
+	return sum
 }
 
 // noticedOn is those of the chosen on a GPU that would be noticed there.

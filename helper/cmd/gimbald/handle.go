@@ -120,17 +120,24 @@ func (d *daemon) takePending(ctx context.Context) {
 const pendingEvery = time.Second
 
 func (d *daemon) watchPending(ctx context.Context) {
-	tick := time.NewTicker(pendingEvery)
+	every(ctx, pendingEvery, func() {
+		d.takePending(ctx)
+		for _, note := range d.sampler.Notes() {
+			d.log.warn("gpu", note)
+		}
+	})
+}
+
+// every does something at each tick until the context ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			d.takePending(ctx)
-			for _, note := range d.sampler.Notes() {
-				d.log.warn("gpu", note)
-			}
+			do()
 		}
 	}
 }

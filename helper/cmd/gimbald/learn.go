@@ -85,16 +85,7 @@ func (d *daemon) told() policy.Options {
 
 // watchLearnt writes down what was learnt, now and then and at the end.
 func (d *daemon) watchLearnt(ctx context.Context) {
-	tick := time.NewTicker(learntEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			d.keepLearnt(ctx)
-		}
-	}
+	every(ctx, learntEvery, func() { d.keepLearnt(ctx) })
 }
 
 func (d *daemon) keepLearnt(ctx context.Context) {
