@@ -180,6 +180,9 @@ func (r *rig) killedBoth() {
 func (r *rig) end() {
 	if r.t.Failed() {
 		r.t.Logf("gimbald:\n%s", tail(r.log(), 60))
+		for _, k := range r.tasks {
+			r.t.Logf("job %d, after %d iterations, of %v:\n%s", k.job, k.iterations(), k.pids(), tail(k.said(), 10))
+		}
 	}
 	if r.cmd != nil {
 		_ = r.cmd.Process.Signal(unix.SIGCONT)

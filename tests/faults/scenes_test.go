@@ -156,7 +156,8 @@ func playSwap(r *rig) play {
 		prepare: func() {
 			for i, k := range pair {
 				if k == nil || !k.alive() {
-					pair[i] = r.launch("9GiB", "--memory 9GiB --gpu-ms 5 --cpu-ms 5 --queue 1")
+					// As a framework's import does, the start outlasts the moment between exec and hold.
+					pair[i] = r.launch("9GiB", "--startup 0.5 --memory 9GiB --gpu-ms 5 --cpu-ms 5 --queue 1")
 					eventually(r.t, patience, "it trains", func() bool { return pair[i].iterations() > 3 })
 				}
 			}

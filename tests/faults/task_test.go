@@ -158,6 +158,14 @@ func (k *task) iterations() int {
 	return n
 }
 
+// said is what a task has printed, once it has ended.
+func (k *task) said() string {
+	if k.alive() {
+		return ""
+	}
+	return k.out.String()
+}
+
 func (k *task) alive() bool {
 	select {
 	case <-k.done:
