@@ -18,6 +18,10 @@ type Options struct {
 	// Remaining is the computing time in seconds that a tenant still needs
 	// alone, NaN where nothing is known. nil: nothing ever is.
 	Remaining func(t *model.Tenant, now time.Duration) float64
+	// Demand is the share of time on the multiprocessors that a tenant needs, as
+	// its job was seen before, NaN where nothing is known. nil: nothing ever is.
+	// Only Place asks.
+	Demand func(t *model.Tenant) float64
 }
 
 // Decider decides. It keeps its buffers from one decision to the next, and of

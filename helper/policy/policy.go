@@ -47,6 +47,7 @@ type Policy struct {
 	Caveat    string // what it cannot do
 	File      string // that it was read from
 	Share     Share
+	Place     Preference
 	Cap       Cap
 	Limits    Limits
 	Guards    []Guard
@@ -69,6 +70,11 @@ type Share struct {
 	Throttle       *Number       // share of time beside one that was chosen before; nil: all of it
 	ThrottleReason string        // what a tenant is told that is throttled
 	Period         time.Duration // of a throttle
+}
+
+// Preference is which of a node's GPUs a tenant is given, where Gimbal chooses.
+type Preference struct {
+	Rank *Number // the highest first; nil: what the tenant adds there
 }
 
 // Limits bound what the sharing may do to a tenant.

@@ -11,6 +11,7 @@ type scope string
 const (
 	inOrder  scope = "share.tier and share.rank"
 	inAdmit  scope = "share.admit"
+	inPlace  scope = "place.rank"
 	inCap    scope = "cap"
 	inPair   scope = "share.pair and share.throttle"
 	inValue  scope = "share.value"
@@ -22,6 +23,7 @@ const (
 var visible = map[scope][]string{
 	inOrder:  {"tenant", "pack", "user", "now"},
 	inAdmit:  {"tenant", "gpu", "pack", "user", "now"},
+	inPlace:  {"tenant", "gpu", "pack", "user", "place", "now"},
 	inCap:    {"tenant", "pack", "user", "now"},
 	inPair:   {"tenant", "mate", "speed", "gpu", "pack", "user", "now"},
 	inValue:  {"tenant", "gpu", "pack", "user", "now"},
@@ -59,7 +61,7 @@ func (s scope) names() []string {
 func isMate(name string) bool { return strings.HasPrefix(name, "mate.") }
 
 // tables are the groups of variables, in the order in which they are shown.
-var tables = [][]accessor{ofTenant, ofGPU, ofPack, ofUser, ofPair, ofNode}
+var tables = [][]accessor{ofTenant, ofGPU, ofPack, ofUser, ofPair, ofPlace, ofNode}
 
 // accessors finds a variable by name; mate has those of tenant.
 var accessors = byName(tables)
@@ -103,6 +105,7 @@ func Places() []Place {
 		{"share.tier", visible[inOrder]}, {"share.rank", visible[inOrder]},
 		{"share.admit", visible[inAdmit]}, {"share.pair", visible[inPair]}, {"share.value", visible[inValue]},
 		{"share.throttle", visible[inPair]},
+		{"place.rank", visible[inPlace]},
 		{"cap.sm", visible[inCap]}, {"cap.priority", visible[inCap]}, {"cap.memory", visible[inCap]},
 		{`guard.when, scope = "tenant"`, visible[inGuard]},
 		{`guard.when, scope = "gpu"`, visible[inDevice]},

@@ -104,15 +104,25 @@ func (d *Decider) pairs(v, o *view, with []*view, g *gpuView) bool {
 }
 
 // worth is what tenants are worth that compute together, unknown where that of
-// one of them is.
+// one of them is. Where the policy does not say, it is their speeds.
 func (d *Decider) worth(with []*view, g *gpuView) float64 {
 	d.env.g, d.env.with, d.env.mate = g, with, nil
 	sum := 0.0
 	for _, v := range with {
 		d.env.t = v
-		sum += g.p.Share.Value.eval(&d.env)
+		sum += d.env.valueOf(v, g)
 	}
 	return sum
+}
+
+func (e *env) valueOf(v *view, g *gpuView) float64 {
+	if g.p.Share.Value != nil {
+		return g.p.Share.Value.eval(e)
+	}
+	if x := finite(e.speedOf(v)); !math.IsNaN(x) {
+		return x
+	}
+	return e.speedGuess()
 }
 
 // speedOf is a tenant's speed beside all that compute with it. They delay it

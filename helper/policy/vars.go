@@ -23,6 +23,8 @@ type env struct {
 	mate *view    // the chosen one that it is compared with
 	with []*view  // those that would compute together, the tenant among them
 	g    *gpuView // the GPU, nil where no single one is meant
+
+	offer *offer // of the GPU to the tenant, in place.rank alone
 }
 
 // accessor is a variable with the function that reads it. A variable of a
@@ -183,6 +185,12 @@ var ofPair = []accessor{
 	number("speed.min", "share", "the lower of the pair's speeds beside each other alone, each over its speed alone; unknown until learnt", func(e *env, _ *view) float64 {
 		return math.Min(e.d.speed(e.t, e.mate), e.d.speed(e.mate, e.t))
 	}),
+}
+
+// ofPlace are the variables of a tenant that may be given a GPU.
+var ofPlace = []accessor{
+	number("place.gain", "share", "what the tenant adds on gpu: what all there do with it less what they do without it, as share.value has it, else by their speeds, learnt or guessed", func(e *env, _ *view) float64 { return e.offer.gain }),
+	number("place.turns", "1", "turns in which all on gpu would compute with the tenant", func(e *env, _ *view) float64 { return float64(e.offer.turns) }),
 }
 
 var ofNode = []accessor{

@@ -69,6 +69,7 @@ func (e *policyWords) text() string {
 	e.together()
 	e.order()
 	e.turns()
+	e.place()
 	e.caps()
 	e.limits()
 	e.guards()
@@ -161,6 +162,17 @@ func (e *policyWords) turns() {
 	}
 	e.item(fmt.Sprintf("A choice stands for %s, and for less where a full turn of the pack would pause somebody for longer than is allowed.",
 		config.FormatDuration(e.p.Share.Quantum)))
+}
+
+// place says which GPUs a tenant is given.
+func (e *policyWords) place() {
+	rank := e.p.Place.Rank
+	if rank == nil {
+		return
+	}
+	e.title("Which GPUs a tenant is given, where the node leaves it to Gimbal")
+	e.item("Of those with room for it the ones of the highest rank, where unknown is lowest. The rank:")
+	e.rule(rank.Source())
 }
 
 // caps says what processes are told before they start.
@@ -301,7 +313,7 @@ func (e *policyWords) names() {
 	}
 }
 
-var namePattern = regexp.MustCompile(`\b(tenant|mate|gpu|pack|user|speed)\.([a-z_]+)|\bnow\b`)
+var namePattern = regexp.MustCompile(`\b(tenant|mate|gpu|pack|user|speed|place)\.([a-z_]+)|\bnow\b`)
 
 // usedNames lists the variables that expressions use, in the language's order.
 func usedNames(exprs []string) []policy.Variable {

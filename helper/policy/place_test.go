@@ -1,0 +1,227 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/policy"
+)
+
+// comer is a tenant that is about to be launched.
+func comer(id int, memory model.Reading[model.Bytes]) *model.Tenant {
+	return &model.Tenant{
+		ID: model.TenantID(fmt.Sprint(id)), Reg: model.Registration{JobID: uint32(id), ArrayTask: model.NoVal, HetOffset: model.NoVal},
+		Whole: true, Terms: model.Terms{Class: model.Guaranteed, Weight: 1, Memory: memory},
+	}
+}
+
+// uuids are those of so many GPUs.
+func uuids(n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, uuid(i))
+	}
+	return all
+}
+
+// knownSpeed and knownDemand are of jobs by their numbers: from 50 on heavy
+// ones, which do nothing beside each other, and light ones below.
+func knownSpeed(a, b *model.Tenant) float64 {
+	if a.Reg.JobID >= 50 && b.Reg.JobID >= 50 {
+		return 0.4
+	}
+	return 0.9
+}
+
+func knownDemand(t *model.Tenant) float64 {
+	if t.Reg.JobID >= 50 {
+		return 0.95
+	}
+	return 0.2
+}
+
+// TestPlace: job 59 comes, a heavy one, for which each GPU of 80 GiB has what
+// stands in now: "JOB gpu=N mem=SIZE" and so on.
+func TestPlace(t *testing.T) {
+	learnt := policy.Options{Speed: knownSpeed}
+	seen := policy.Options{Demand: knownDemand}
+	for _, c := range []struct {
+		name, policy string
+		o            policy.Options
+		now          []string
+		ask          policy.Placing
+		spoil        func(*model.Node)
+		want         string
+	}{
+		{name: "all are free", policy: "timeslice", want: "0"},
+		{name: "one is free", policy: "timeslice", now: []string{"1 gpu=0", "2 gpu=1"}, want: "2"},
+		{name: "the fewest tenants where nobody runs beside another", policy: "timeslice", now: []string{"1 gpu=0", "2 gpu=0", "3 gpu=1", "4 gpu=2", "5 gpu=2"}, want: "1"},
+		{name: "heavy not beside heavy, by speeds", policy: "throughput", o: learnt, now: []string{"51 gpu=0", "52 gpu=1", "1 gpu=2"}, want: "2"},
+		{name: "and rather with two light ones", policy: "throughput", o: learnt, now: []string{"51 gpu=0", "52 gpu=1", "1 gpu=2", "2 gpu=2"}, want: "2"},
+		{name: "by demands, nothing being learnt", policy: "throughput", o: seen, now: []string{"51 gpu=0", "52 gpu=1", "1 gpu=2"}, want: "2"},
+		{name: "by speeds where all run at once", policy: "together", o: learnt, now: []string{"51 gpu=0", "52 gpu=1", "1 gpu=2", "2 gpu=2"}, want: "2"},
+		{name: "by the pair rule", policy: "predicted", o: seen, now: []string{"51 gpu=0", "1 gpu=1", "2 gpu=1", "52 gpu=2"}, want: "0"},
+		{name: "no room beside the light one", policy: "throughput", o: learnt, now: []string{"51 gpu=0 mem=60GiB", "52 gpu=1", "1 gpu=2 mem=75GiB"}, want: "1"},
+		{name: "two GPUs", policy: "throughput", o: learnt, now: []string{"51 gpu=1"}, ask: policy.Placing{GPUs: 2}, want: "0,2"},
+		{name: "two GPUs, one of them used", policy: "throughput", o: learnt, now: []string{"51 gpu=0", "1 gpu=1", "52 gpu=2"}, ask: policy.Placing{GPUs: 2}, want: "0,1"},
+		{name: "too many GPUs", policy: "timeslice", ask: policy.Placing{GPUs: 4}, want: "fits on 3 of 3 GPUs, and needs 4"},
+		{name: "none", policy: "timeslice", ask: policy.Placing{GPUs: -1}, want: "fits on 3 of 3 GPUs, and needs -1"},
+		{name: "only some may be had", policy: "timeslice", now: []string{"1 gpu=1"}, ask: policy.Placing{Among: []string{uuid(1), uuid(7)}}, want: "1"},
+		{name: "so many tenants at most", policy: "throughput", o: learnt, now: []string{"51 gpu=0", "1 gpu=1", "2 gpu=1", "52 gpu=2", "53 gpu=2"}, ask: policy.Placing{Most: 2}, want: "0"},
+		{name: "a faulty one", policy: "timeslice", now: []string{"1 gpu=1", "2 gpu=2"}, spoil: func(n *model.Node) { n.GPUs[0].Fault = "lost" }, want: "1"},
+		{name: "a part of one", policy: "timeslice", spoil: func(n *model.Node) { n.GPUs[0].MIG = true }, want: "1"},
+		{name: "other people's memory", policy: "timeslice", spoil: func(n *model.Node) { n.Foreign[uuid(0)] = model.Known(75 * model.GiB) }, want: "1"},
+		{name: "memory that is not known", policy: "timeslice", now: []string{"1 gpu=0"}, ask: policy.Placing{Among: []string{uuid(0)}}, spoil: func(n *model.Node) { n.GPUs[0].Total = model.Unknown[model.Bytes]() }, want: "fits on 0 of 1 GPUs, and needs 1"},
+		{name: "the least utilised", policy: "timeslice", spoil: func(n *model.Node) {
+			n.GPUs[0].Util, n.GPUs[2].Util = model.Known(0.2), model.Known(0.1)
+		}, want: "2"},
+		{name: "the most free memory", policy: "timeslice", spoil: func(n *model.Node) { n.Foreign[uuid(0)] = model.Known(model.GiB) }, want: "1"},
+		{name: "one that ends does not count", policy: "timeslice", now: []string{"1 gpu=0", "2 gpu=1", "3 gpu=2"}, spoil: func(n *model.Node) { n.Tenants[1].State = model.Evicting }, want: "1"},
+		{name: "a job that waits for its steps does not count twice", policy: "timeslice", now: []string{"1 gpu=0", "9 gpu=0 parent=1", "2 gpu=1", "3 gpu=1", "4 gpu=2", "5 gpu=2"}, want: "0"},
+		{name: "by the policy's own rank", policy: "[place]\nrank = 'gpu.index'", now: []string{"1 gpu=2"}, want: "2"},
+		{name: "an unknown rank is the lowest", policy: "[place]\nrank = '1 / gpu.index'", want: "1"},
+		{name: "fewer turns", policy: "[share]\ntogether = 1\n[place]\nrank = '-place.turns'", now: []string{"1 gpu=0", "2 gpu=1", "3 gpu=1", "4 gpu=2", "5 gpu=2"}, want: "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &policy.Policy{}
+			if strings.Contains(c.policy, "=") {
+				p = parsed(t, "name = 'x'\n"+c.policy)
+			} else {
+				p = shipped(t, c.policy)
+			}
+			r := newRigWith(t, p, c.o, "80GiB", "80GiB", "80GiB")
+			for _, line := range c.now {
+				f := strings.Fields(line)
+				r.register(f[0], append([]string{"mem=10GiB"}, f[1:]...))
+			}
+			if c.spoil != nil {
+				c.spoil(r.n)
+			}
+			c.ask.Tenant = comer(59, model.Known(10*model.GiB))
+			if c.ask.GPUs == 0 {
+				c.ask.GPUs = 1
+			}
+			if c.ask.Among == nil {
+				c.ask.Among = uuids(3)
+			}
+			got := policy.NewDecider(&policy.Set{Default: p}, c.o).Place(r.n, c.ask, r.now)
+			if is := strings.ReplaceAll(strings.Join(got.GPUs, ","), "GPU-", ""); is != c.want && (is != "" || got.Why != c.want) {
+				t.Errorf("%q (%s), want %q", is, got.Why, c.want)
+			}
+			t.Log(got.Why)
+		})
+	}
+}
+
+// TestPlaceSaysWhy: where, beside whom and for what, and what was second.
+func TestPlaceSaysWhy(t *testing.T) {
+	p, o := shipped(t, "throughput"), policy.Options{Speed: knownSpeed}
+	r := newRigWith(t, p, o, "80GiB", "80GiB", "80GiB")
+	for _, job := range []string{"51 gpu=0", "52 gpu=1", "1 gpu=2"} {
+		f := strings.Fields(job)
+		r.register(f[0], []string{"mem=10GiB", f[1]})
+	}
+	got := r.d.Place(r.n, policy.Placing{Tenant: comer(59, model.Known(10*model.GiB)), GPUs: 1, Among: uuids(3)}, r.now)
+	const want = "fits best on GPU 2 (with 1: +0.8), before GPU 0 (with 51: +0)"
+	if got.Why != want {
+		t.Errorf("%s, want %s", got.Why, want)
+	}
+}
+
+// TestPlaceRandomly: whatever is on the node, a tenant gets as many GPUs as it
+// asks for of those that it may have, each with room for what all there claim,
+// and none where there are too few such. What was asked before changes nothing,
+// nor does the order in which the GPUs are named; a GPU that was taken is taken
+// before any other one where there are only the two.
+func TestPlaceRandomly(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := parsed(t, randomPolicy(rt))
+		o := policy.Options{Speed: knownSpeed, Demand: func(t *model.Tenant) float64 { return math.NaN() }}
+		r := newRigWith(t, p, o, "80GiB", "80GiB", "unknown", "40GiB")
+		r.live(randomLife(rt))
+		if rapid.Bool().Draw(rt, "fault") {
+			r.n.GPUs[1].Fault = "lost"
+		}
+		ask := policy.Placing{
+			Tenant: comer(59, model.Known(model.Bytes(rapid.IntRange(1, 90).Draw(rt, "GiB"))*model.GiB)), GPUs: rapid.IntRange(1, 3).Draw(rt, "gpus"),
+			Among: rapid.Permutation(uuids(5)).Draw(rt, "among")[:rapid.IntRange(0, 5).Draw(rt, "of")], Most: rapid.IntRange(0, 3).Draw(rt, "most"),
+		}
+		d := policy.NewDecider(&policy.Set{Default: p}, o)
+		before := asText(rt, r.n)
+		got := d.Place(r.n, ask, r.now)
+		rt.Logf("%+v: %+v", ask, got)
+		checkPlaced(rt, r.n, ask, got)
+		if now := asText(rt, r.n); now != before {
+			rt.Fatalf("the node was changed:\n%s\n%s", before, now)
+		}
+		again := ask
+		again.Among = slices.Sorted(slices.Values(ask.Among))
+		if same := d.Place(r.n, again, r.now); !slices.Equal(same.GPUs, got.GPUs) || same.Why != got.Why {
+			rt.Fatalf("asked again: %+v", same)
+		}
+		for _, taken := range got.GPUs {
+			for _, other := range ask.Among {
+				if slices.Contains(got.GPUs, other) {
+					continue
+				}
+				two := policy.Placing{Tenant: ask.Tenant, GPUs: 1, Among: []string{other, taken}, Most: ask.Most}
+				if x := d.Place(r.n, two, r.now); !slices.Equal(x.GPUs, []string{taken}) {
+					rt.Fatalf("of %s and %s: %+v", taken, other, x)
+				}
+			}
+		}
+	})
+}
+
+// checkPlaced holds what is true of every answer.
+func checkPlaced(t *rapid.T, n *model.Node, ask policy.Placing, got policy.Placed) {
+	if got.Why == "" || got.GPUs != nil && len(got.GPUs) != ask.GPUs {
+		t.Fatalf("%+v", got)
+	}
+	last := -1
+	for _, g := range got.GPUs {
+		gpu := n.GPU(g)
+		if gpu == nil || gpu.Fault != "" || !slices.Contains(ask.Among, g) || gpu.Index <= last {
+			t.Fatalf("%s was taken", g)
+		}
+		last = gpu.Index
+		if left, mates := roomOn(n, *gpu); left < ask.Tenant.Terms.Memory.Or(0) && mates > 0 {
+			t.Fatalf("%s has %s left", g, left)
+		} else if ask.Most > 0 && mates >= ask.Most {
+			t.Fatalf("%s has %d tenants", g, mates)
+		}
+	}
+}
+
+// roomOn is the memory of a GPU that is left when the largest claims there that
+// nobody else's covers have what they may count on, and how many hold one.
+func roomOn(n *model.Node, g model.GPU) (left model.Bytes, mates int) {
+	left = g.Total.Or(0) - g.Reserved.Or(0) - n.Foreign[g.UUID].Or(0)
+	for _, t := range n.Pack(g.UUID, nil) {
+		if t.State == model.Evicting || t.State == model.Swapped || t.Parent != "" && n.Tenant(t.Parent) != nil || parentOf(n, t.ID) {
+			continue
+		}
+		mates++
+		left -= t.Claim(g).Or(0)
+	}
+	return left, mates
+}
+
+func parentOf(n *model.Node, id model.TenantID) bool {
+	return slices.ContainsFunc(n.Tenants, func(t *model.Tenant) bool { return t.Parent == id })
+}
+
+func asText(t *rapid.T, n *model.Node) string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
