@@ -2,6 +2,7 @@ package mps
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -17,14 +18,12 @@ type Watch struct {
 	err error
 }
 
-// unasked is the state before the first answer.
-type unasked struct{}
-
-func (unasked) Error() string { return "mps: not asked yet" }
+// errUnasked is the state before the first answer.
+var errUnasked = errors.New("mps: not asked yet")
 
 // NewWatch makes a watch that does not run yet.
 func NewWatch(c *Control, every time.Duration, changed func(error)) *Watch {
-	return &Watch{control: c, every: every, changed: changed, err: unasked{}}
+	return &Watch{control: c, every: every, changed: changed, err: errUnasked}
 }
 
 // Run asks until the context ends.
@@ -51,7 +50,7 @@ func (w *Watch) note(err error) {
 	before := w.err
 	w.err = err
 	w.mu.Unlock()
-	_, first := before.(unasked)
+	first := errors.Is(before, errUnasked)
 	if first && err == nil || !first && (before == nil) == (err == nil) {
 		return
 	}

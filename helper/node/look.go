@@ -43,7 +43,7 @@ func (n *Node) hearProgress(s *sharing) {
 		return
 	}
 	for i, e := range s.entries {
-		last := uint32(model.NoVal)
+		last := model.NoVal
 		roots, _ := n.book.snapshot(e)
 		for _, r := range roots {
 			if r.step == last {

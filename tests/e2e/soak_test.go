@@ -77,7 +77,7 @@ func (s *soak) fill() {
 func (s *soak) ended(id int) bool {
 	want := "COMPLETED"
 	done := s.WaitDone(s.t, id, time.Minute)
-	if done.State != want && !(s.cancelled[id] && done.State == "CANCELLED") {
+	if done.State != want && (!s.cancelled[id] || done.State != "CANCELLED") {
 		s.t.Errorf("job %d is %s (exit %d, signal %d)", id, done.State, done.ExitCode, done.Signal)
 	}
 	return true

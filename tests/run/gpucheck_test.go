@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,8 +32,8 @@ func TestGPUCheckWithoutGPU(t *testing.T) {
 }
 
 func exitCode(err error) int {
-	if e, ok := err.(*exec.ExitError); ok {
-		return e.ExitCode()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
 	}
 	if err != nil {
 		return -1

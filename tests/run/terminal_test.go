@@ -287,7 +287,9 @@ func TestStoppedByGimbal(t *testing.T) {
 		}
 		h.awaitState(alice, "r1", "PAUSED")
 
-		h.order(alice, "release", "r1")
+		if out, err := h.order(alice, "release", "r1"); err != nil {
+			t.Errorf("release: %v: %s", err, out)
+		}
 		h.awaitState(alice, "r1", "stopped (external)")
 		h.stays(pid, "T", 300*time.Millisecond)
 		x.prompt()

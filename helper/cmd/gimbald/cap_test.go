@@ -113,7 +113,7 @@ func answering(t *testing.T, err error) *capper {
 	done := make(chan struct{})
 	before := c.watch.Err()
 	go func() { c.watch.Run(ctx); close(done) }()
-	for end := time.Now().Add(5 * time.Second); c.watch.Err() == before && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); errors.Is(c.watch.Err(), before) && time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	cancel()
 	<-done

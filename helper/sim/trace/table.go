@@ -117,7 +117,7 @@ func (t *Table) header() error {
 func (t *Table) Next() error {
 	err := t.lines.read(&t.row)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return io.EOF
 	case err != nil:
 		return t.fail(err)
