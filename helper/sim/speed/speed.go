@@ -17,8 +17,9 @@ import "github.com/gimbal-hpc/gimbal/helper/sim"
 //
 // More than two jobs delay each other one by one: a job that takes d1 times as
 // long beside one and d2 times as long beside another takes 1 + (d1-1) + (d2-1)
-// times as long beside both. Jobs of which two cannot run together, or which
-// need more memory than the GPU has, cannot.
+// times as long beside both. Where they would so get more of a resource than there
+// is, it is shared out fairly; see [fair]. Jobs of which two cannot run together,
+// or which need more memory than the GPU has, cannot.
 type Model struct {
 	Pairs     *Pairs  // nil where nothing was measured
 	GPUMemory float64 // MiB of a GPU; 0 when unknown, and then everything fits
@@ -36,9 +37,15 @@ func (m *Model) Speeds(jobs []*sim.Job, out []float64) {
 		out[0], out[1] = m.Pair(jobs[0], jobs[1])
 		return
 	}
+	m.many(jobs, out)
+}
+
+// many is the speeds of any number of jobs that fit.
+func (m *Model) many(jobs []*sim.Job, out []float64) {
 	for i := range jobs {
 		out[i] = 1
 	}
+	f := newFair(jobs)
 	for i := range jobs {
 		for j := range i {
 			a, b := m.Pair(jobs[i], jobs[j])
@@ -48,8 +55,10 @@ func (m *Model) Speeds(jobs []*sim.Job, out []float64) {
 			}
 			out[i] = slower(out[i], a)
 			out[j] = slower(out[j], b)
+			f.pair(i, j, a, b)
 		}
 	}
+	f.share(out)
 }
 
 // Profile implements [sim.Interference].
