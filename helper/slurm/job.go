@@ -36,20 +36,34 @@ const fields = "%A|%T|%e|%l|%N|%r"
 
 // Job asks for one job by its own id (of an array's task: not the array's).
 func (c *Client) Job(ctx context.Context, id uint32) (Job, error) {
-	out, err := c.call(ctx, "squeue", "--noheader", "--states=all", "--jobs="+number(id), "--format="+fields)
+	all, err := c.Jobs(ctx, number(id))
 	if err != nil {
 		return Job{}, err
 	}
-	for row := range strings.Lines(out) {
-		j, err := parseJob(strings.TrimRight(row, "\n"))
-		if err != nil {
-			return Job{}, fmt.Errorf("read squeue's answer about job %d: %w", id, err)
-		}
+	for _, j := range all {
 		if j.ID == id { // an array's first task has the array's id: the others are listed too
 			return j, nil
 		}
 	}
 	return Job{}, fmt.Errorf("job %d: %w", id, ErrNoJob)
+}
+
+// Jobs asks for all that names mean to squeue: jobs by their own ids, arrays and
+// het jobs with all their parts (12), or one part (12_3, 12+1).
+func (c *Client) Jobs(ctx context.Context, names ...string) ([]Job, error) {
+	out, err := c.call(ctx, "squeue", "--noheader", "--states=all", "--jobs="+strings.Join(names, ","), "--format="+fields)
+	if err != nil {
+		return nil, err
+	}
+	var all []Job
+	for row := range strings.Lines(out) {
+		j, err := parseJob(strings.TrimRight(row, "\n"))
+		if err != nil {
+			return nil, fmt.Errorf("read squeue's answer about %.40s: %w", strings.Join(names, ","), err)
+		}
+		all = append(all, j)
+	}
+	return all, nil
 }
 
 // Completing tells whether a job is ending or over. One that Slurm no longer

@@ -73,7 +73,7 @@ func (s *statusFlags) everywhere(args []string, w world) int {
 	if err != nil {
 		return wrongUsage(w, "status", err)
 	}
-	answers, err := askJob(q.Jobs[0].Job, args)
+	answers, err := askJobs(q.Jobs, args, w)
 	if err == nil {
 		err = s.writeEverywhere(w, answers, q, cols, layout)
 	}
@@ -85,23 +85,21 @@ func (s *statusFlags) everywhere(args []string, w world) int {
 
 // checkEverywhere looks for what does not go with --all-nodes.
 func (s *statusFlags) checkEverywhere(jobs []model.JobRef) error {
-	whole := model.JobRef{Task: model.NoVal, Offset: model.NoVal, Step: model.NoVal}
-	if len(jobs) == 1 {
-		whole.Job = jobs[0].Job
-	}
 	switch {
-	case len(jobs) != 1 || jobs[0] != whole:
-		return errors.New("--all-nodes needs one job by its own number, as in -j 12 (column JobIDRaw)")
+	case len(jobs) == 0:
+		return errors.New("--all-nodes needs -j: the nodes of which jobs?")
+	case slices.ContainsFunc(jobs, func(r model.JobRef) bool { return model.RunNumber(r.Job) != 0 }):
+		return errors.New("--all-nodes: what gimbal run started is on this host alone")
 	case s.self || s.gpus || s.about || s.offline:
 		return errors.New("--all-nodes goes with none of --self, --gpus, --daemon and --offline")
 	}
 	return nil
 }
 
-// askJob asks every node of a job.
-func askJob(job uint32, args []string) ([]nodeAnswer, error) {
+// askJobs asks every node of some jobs once, by a step of a job that is on it.
+func askJobs(refs []model.JobRef, args []string, w world) ([]nodeAnswer, error) {
 	client := slurm.New(slurm.Options{Timeout: nodeLimit})
-	nodes, err := jobNodes(client, job)
+	nodes, by, err := jobNodes(client, refs, w)
 	if err != nil {
 		return nil, err
 	}
@@ -109,22 +107,60 @@ func askJob(job uint32, args []string) ([]nodeAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return askNodes(nodes, func(node string) nodeAnswer { return askNode(client, job, node, command) }), nil
+	return askNodes(nodes, func(node string) nodeAnswer { return askNode(client, by[node], node, command) }), nil
 }
 
-// jobNodes asks Slurm where a job runs.
-func jobNodes(client *slurm.Client, id uint32) ([]string, error) {
-	job, err := client.Job(context.Background(), id)
-	switch {
-	case err != nil:
-		return nil, err
-	case job.Ended():
-		return nil, fmt.Errorf("job %d is %s: no step can be started to ask its nodes (%s); ask each with 'gimbal status -j %d' there",
-			id, job.State, job.Nodes, id)
-	case job.Nodes == "":
-		return nil, fmt.Errorf("job %d is %s: it is on no node", id, job.State)
+// jobNodes asks Slurm where jobs run, and returns the nodes with a job for each.
+// What runs nowhere is named on stderr, and an error where nothing runs.
+func jobNodes(client *slurm.Client, refs []model.JobRef, w world) (nodes []string, by map[string]uint32, err error) {
+	var names []string
+	for _, r := range refs {
+		r.Step = model.NoVal
+		if n := refName(r); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
 	}
-	return expandNames(job.Nodes), nil
+	jobs, err := client.Jobs(context.Background(), names...)
+	if err == nil && len(jobs) == 0 {
+		err = fmt.Errorf("job %s: %w", strings.Join(names, ", "), slurm.ErrNoJob)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	by = map[string]uint32{}
+	var idle []string
+	for _, j := range jobs {
+		if j.Ended() || j.Nodes == "" {
+			idle = append(idle, fmt.Sprintf("%d is %s", j.ID, j.State))
+			continue
+		}
+		for _, n := range expandNames(j.Nodes) {
+			if by[n] == 0 {
+				nodes = append(nodes, n)
+				by[n] = j.ID
+			}
+		}
+	}
+	return nodes, by, sayIdle(w, idle, len(nodes))
+}
+
+// mostIdle is how many jobs are named that run nowhere.
+const mostIdle = 5
+
+// sayIdle names the jobs that run nowhere: an error where no other does.
+func sayIdle(w world, idle []string, nodes int) error {
+	if len(idle) == 0 {
+		return nil
+	}
+	text := "job " + strings.Join(idle[:min(len(idle), mostIdle)], ", ")
+	if n := len(idle) - mostIdle; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	if nodes == 0 {
+		return fmt.Errorf("%s: no step can be started to ask the nodes; where a job has run, 'gimbal status -j JOB' tells of it", text)
+	}
+	fmt.Fprintf(w.stderr, "gimbal status: %s: asked is where the others run\n", text)
+	return nil
 }
 
 // nodeCommand is what a node is asked with: this very program with this

@@ -15,13 +15,13 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
 
-// fakeSlurm puts a squeue that shows one job and an srun that prints what a
+// fakeSlurm puts a squeue that shows some jobs and an srun that prints what a
 // node's file holds first in the path. A node without a file does not answer.
 func fakeSlurm(t *testing.T, job string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, body := range map[string]string{
-		"squeue": "[[ -z '" + job + "' ]] || echo '" + job + "'",
+		"squeue": "echo \"$@\" >" + dir + "/asked; [[ -z '" + job + "' ]] || echo -e '" + job + "'",
 		"srun": `for a; do case $a in --nodelist=*) node=${a#*=};; esac; done
 echo "$@" >>` + dir + `/calls
 cat ` + dir + `/$node && exit
@@ -112,21 +112,46 @@ func TestAllNodesRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", []string{}, exitUsage, "one job by its own number"},
-		{"", []string{"-j", "7,8"}, exitUsage, "one job by its own number"},
-		{"", []string{"-j", "7_1"}, exitUsage, "one job by its own number"},
-		{"", []string{"-j", "7.0"}, exitUsage, "one job by its own number"},
+		{"", []string{}, exitUsage, "the nodes of which jobs?"},
+		{"", []string{"-j", "r1"}, exitUsage, "on this host alone"},
+		{"", []string{"-j", "7_1,8.0"}, exitFailed, "no such job"},
 		{"", []string{"-j", "7", "--gpus"}, exitUsage, "goes with none of"},
 		{"", []string{"-j", "7", "--offline"}, exitUsage, "goes with none of"},
 		{"", []string{"-j", "7", "-o", "banana"}, exitUsage, "banana"},
 		{"", []string{"-j", "7"}, exitFailed, "no such job"},
-		{"7|PENDING|N/A|5:00||Resources", []string{"-j", "7"}, exitFailed, "job 7 is PENDING: it is on no node"},
+		{"7|PENDING|N/A|5:00||Resources", []string{"-j", "7"}, exitFailed, "job 7 is PENDING: no step can be started"},
 		{"7|COMPLETED|N/A|5:00|n[0-2]|None", []string{"-j", "7"}, exitFailed, "job 7 is COMPLETED"},
 	} {
 		fakeSlurm(t, tc.job)
 		out, errs, code := gimbalCommand(append([]string{"status", "--all-nodes"}, tc.args...)...)
 		if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
 			t.Errorf("%q of job %q: exit %d, stdout %q, stderr %q; want %d, %q", tc.args, tc.job, code, out, errs, tc.code, tc.want)
+		}
+	}
+}
+
+// TestAllNodesOfParts: the parts of arrays and het jobs are asked for as squeue
+// names them, each node once, by a job that is on it; what runs nowhere is named.
+func TestAllNodesOfParts(t *testing.T) {
+	dir := fakeSlurm(t, "7|RUNNING|N/A|5:00|n[0-1]|None\n8|RUNNING|N/A|5:00|n[1-2]|None\n9|PENDING|N/A|5:00||Priority")
+	for _, node := range []string{"n0", "n1", "n2"} {
+		answer(t, dir, node, func(*model.Snapshot) {})
+	}
+	_, errs, code := gimbalCommand("status", "--all-nodes", "-j", "6_[3,4].batch,6_3.0,5+1,2", "-X")
+	if want := "gimbal status: job 9 is PENDING: asked is where the others run\n"; code != exitOK || errs != want {
+		t.Errorf("exit %d, stderr %q, want %q", code, errs, want)
+	}
+	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+	if err != nil || !strings.Contains(string(asked), "--jobs=6_3,6_4,5+1,2 ") {
+		t.Errorf("squeue %s, %v", asked, err)
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil || strings.Count(string(calls), "\n") != 3 {
+		t.Errorf("%s%v", calls, err)
+	}
+	for node, job := range map[string]string{"n0": "7", "n1": "7", "n2": "8"} {
+		if !strings.Contains(string(calls), "--jobid="+job+" --nodes=1 --ntasks=1 --nodelist="+node+" ") {
+			t.Errorf("%s is not asked by a step of job %s:\n%s", node, job, calls)
 		}
 	}
 }
