@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
@@ -30,7 +29,6 @@ type order struct {
 	source
 	do              model.Primitive
 	lapse, why, sig string
-	help            bool
 	query           model.ControlQuery
 	meant           []string // who was meant, by name
 }
@@ -55,9 +53,7 @@ func runOrder(do model.Primitive) func([]string, world) int {
 }
 
 func (o *order) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet(string(o.do), pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags(string(o.do))
 	if o.do == model.PrimPause || o.do == model.PrimResume {
 		f.StringVar(&o.lapse, "for", "", "`time` after which the order lapses, such as 10m; at most 24h")
 	}
@@ -67,26 +63,21 @@ func (o *order) set() *pflag.FlagSet {
 	if o.do != release {
 		f.StringVar(&o.why, "why", "", "`text` that the journal keeps and the job's owner reads")
 	}
-	o.socket = wire.DefaultSocket
-	f.Var(nodePath{&o.socket}, "socket", "gimbald's `path`")
-	f.BoolVarP(&o.help, "help", "h", false, "this text")
+	o.socketFlag(f)
 	return f
 }
 
 func (o *order) run(args []string, w world) int {
 	f := o.set()
-	err := f.Parse(args)
-	if o.help {
-		fmt.Fprintf(w.stdout, "Usage: gimbal %s [OPTION]... JOB...\n\n%s\nJOB is 12, 12_3 or 12+1, each with .STEP. For root, operators and a job's owner.\n\n%s",
-			o.do, orderIntros()[o.do], help.Options(f))
-		return exitOK
-	}
+	usage := fmt.Sprintf("Usage: gimbal %s [OPTION]... JOB...\n\n%s\nJOB is 12, 12_3 or 12+1, each with .STEP. For root, operators and a job's owner.\n\n",
+		o.do, orderIntros()[o.do])
 	var refs []model.JobRef
-	if err == nil {
+	check := func() (err error) {
 		refs, err = o.read(f.Args())
+		return err
 	}
-	if err != nil {
-		return wrongUsage(w, string(o.do), err)
+	if code, over := parse(f, args, w, usage, check); over {
+		return code
 	}
 	return o.send(refs, w)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
@@ -51,7 +50,7 @@ type finding struct {
 type doctor struct {
 	source
 	file, root, slurm, node string
-	json, login, help       bool
+	json, login             bool
 	own                     bool // the socket is that of the user's own daemon
 
 	w        world
@@ -64,9 +63,7 @@ type doctor struct {
 }
 
 func (d *doctor) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("doctor", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("doctor")
 	f.StringVar(&d.slurm, "slurm-conf", "", "`folder` of slurm.conf, gres.conf, cgroup.conf and plugstack.conf")
 	f.StringVar(&d.node, "node", "", "Slurm's `name` of this node, where it cannot be told from the host's")
 	f.StringVarP(&d.file, "config", "c", config.Path, "gimbald's configuration `file`")
@@ -74,7 +71,6 @@ func (d *doctor) set() *pflag.FlagSet {
 	f.StringVar(&d.root, "root", "/", "`folder` to take for / when files are read: an image, say")
 	f.BoolVar(&d.login, "login", false, "check a login host: the plugin only")
 	f.BoolVar(&d.json, "json", false, "as JSON, schema "+doctorSchema)
-	f.BoolVarP(&d.help, "help", "h", false, "this text")
 	return f
 }
 
@@ -82,16 +78,8 @@ func runDoctor(args []string, w world) int {
 	d := doctor{w: w, synced: clockSynced}
 	d.ask = d.runCommand
 	f := d.set()
-	err := f.Parse(args)
-	if d.help {
-		fmt.Fprint(w.stdout, doctorUsage, help.Options(f))
-		return exitOK
-	}
-	if err == nil && f.NArg() > 0 {
-		err = fmt.Errorf("%q is no option", f.Arg(0))
-	}
-	if err != nil {
-		return wrongUsage(w, "doctor", err)
+	if code, over := parse(f, args, w, doctorUsage, func() error { return noArguments(f, "") }); over {
+		return code
 	}
 	if !f.Changed("config") {
 		d.file = d.path(d.file)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -23,39 +23,31 @@ for now. JOB is 12, 12_3 or 12+1, each with .STEP.
 type explainFlags struct {
 	source
 	last int
-	help bool
 }
 
 func (e *explainFlags) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("explain", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("explain")
 	f.IntVarP(&e.last, "last", "n", 40, "only the last `number` of entries; 0: all")
 	e.flags(f)
-	f.BoolVarP(&e.help, "help", "h", false, "this text")
 	return f
 }
 
 func runExplain(args []string, w world) int {
 	var e explainFlags
 	f := e.set()
-	err := f.Parse(args)
-	if e.help {
-		fmt.Fprint(w.stdout, explainUsage, help.Options(f))
-		return exitOK
-	}
 	var refs []model.JobRef
-	if err == nil && f.NArg() == 0 {
-		err = fmt.Errorf("which job?")
-	}
-	if err == nil {
+	check := func() (err error) {
+		switch {
+		case f.NArg() == 0:
+			return errors.New("which job?")
+		case e.last < 0:
+			return errors.New("the number of entries is below 0")
+		}
 		refs, err = parseJobs(strings.Join(f.Args(), ","))
+		return err
 	}
-	if err == nil && e.last < 0 {
-		err = fmt.Errorf("the number of entries is below 0")
-	}
-	if err != nil {
-		return wrongUsage(w, "explain", err)
+	if code, over := parse(f, args, w, explainUsage, check); over {
+		return code
 	}
 	r, err := e.records(model.RecordsQuery{StatusQuery: model.StatusQuery{Jobs: refs}})
 	if err != nil {

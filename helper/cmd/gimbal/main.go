@@ -55,9 +55,7 @@ func commands() []command {
 		{"policies", "show, check and explain policies", runPolicies},
 		{"top", "watch the GPUs and who is on them", runTop},
 		{"doctor", "say what is wrong with this host and how to mend it", runDoctor},
-		{"simulate", "play policies through on a job history", func(args []string, w world) int {
-			return runSimulate(args, w.stdout, w.stderr)
-		}},
+		{"simulate", "play policies through on a job history", runSimulate},
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/policies"
@@ -38,17 +37,13 @@ type policiesCommand struct {
 	config string
 	dir    string
 	parse  bool
-	help   bool
 	w      world
 }
 
 func (p *policiesCommand) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("policies", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("policies")
 	p.where(f)
 	f.BoolVarP(&p.parse, "parsable", "P", false, "list, variables, keys: fields separated by |, a header first")
-	f.BoolVarP(&p.help, "help", "h", false, "this text")
 	return f
 }
 
@@ -65,16 +60,14 @@ func runPolicies(args []string, w world) int {
 	}
 	p := policiesCommand{w: w}
 	f := p.set()
-	err := f.Parse(args)
-	if p.help {
-		fmt.Fprint(w.stdout, policiesUsage, help.Options(f))
-		return exitOK
+	check := func() error {
+		if f.NArg() == 0 {
+			return errors.New("which command: list, show, check, explain, variables, keys or try?")
+		}
+		return nil
 	}
-	if err == nil && f.NArg() == 0 {
-		err = errors.New("which command: list, show, check, explain, variables, keys or try?")
-	}
-	if err != nil {
-		return wrongUsage(w, "policies", err)
+	if code, over := parse(f, args, w, policiesUsage, check); over {
+		return code
 	}
 	return p.dispatch(f.Arg(0), f.Args()[1:])
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
@@ -50,16 +49,14 @@ type trial struct {
 func (p *policiesCommand) trial(args []string) ([]string, bool) {
 	f := p.set()
 	f.SetInterspersed(false)
-	if f.Parse(args) != nil || p.help || f.Arg(0) != tryName {
+	if f.Parse(args) != nil || f.Arg(0) != tryName {
 		return nil, false
 	}
 	return f.Args()[1:], true
 }
 
 func (t *trial) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("policies try", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("policies try")
 	f.StringVar(&t.against, "against", "", "`policy` to compare with, a name or a file, instead of the one in force")
 	f.StringVar(&t.journal, "journal", "", "`path` of a journal to take the jobs from: its folder, or one file of it")
 	f.StringVar(&t.trace, "trace", "", "job history `file` to take the jobs from, as gimbal simulate reads it")
@@ -72,23 +69,14 @@ func (t *trial) set() *pflag.FlagSet {
 	t.flags(f)
 	_ = f.MarkHidden("offline") // --journal reads what is on disk
 	_ = f.MarkHidden("state-dir")
-	f.BoolVarP(&t.help, "help", "h", false, "this text")
 	return f
 }
 
 func runTry(p *policiesCommand, args []string) int {
 	t := trial{policiesCommand: *p}
 	f := t.set()
-	err := f.Parse(args)
-	if t.help {
-		fmt.Fprint(t.w.stdout, tryUsage, help.Options(f))
-		return exitOK
-	}
-	if err == nil {
-		err = t.check(f.Args())
-	}
-	if err != nil {
-		return wrongUsage(t.w, "policies try", err)
+	if code, over := parse(f, args, t.w, tryUsage, func() error { return t.check(f.Args()) }); over {
+		return code
 	}
 	return done(t.w, "policies try", t.run(f.Arg(0)))
 }

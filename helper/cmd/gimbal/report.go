@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -32,13 +31,10 @@ type reportFlags struct {
 	html, svg        string
 	text, ascii      bool
 	width            int
-	help             bool
 }
 
 func (r *reportFlags) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("report", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("report")
 	f.StringVarP(&r.jobs, "jobs", "j", "", "the life of these `jobs`, and of all that shared a GPU with them then")
 	f.StringVarP(&r.start, "starttime", "S", "", "from this `time` on, in sacct's forms")
 	f.StringVarP(&r.end, "endtime", "E", "", "up to this `time`")
@@ -48,24 +44,19 @@ func (r *reportFlags) set() *pflag.FlagSet {
 	f.IntVar(&r.width, "width", 0, "`columns` of the text; 0: those of the terminal")
 	f.BoolVar(&r.ascii, "ascii", false, "plain ASCII signs in the text")
 	r.flags(f)
-	f.BoolVarP(&r.help, "help", "h", false, "this text")
 	return f
 }
 
 func runReport(args []string, w world) int {
 	var r reportFlags
 	f := r.set()
-	err := f.Parse(args)
-	if r.help {
-		fmt.Fprint(w.stdout, reportUsage, help.Options(f))
-		return exitOK
-	}
 	var q model.StatusQuery
-	if err == nil {
+	check := func() (err error) {
 		q, err = r.query(f.Args(), w.now())
+		return err
 	}
-	if err != nil {
-		return wrongUsage(w, "report", err)
+	if code, over := parse(f, args, w, reportUsage, check); over {
+		return code
 	}
 	rep, note, err := r.build(q, w.now())
 	if err != nil && note == "" {

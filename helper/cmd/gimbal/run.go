@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -39,15 +38,12 @@ type runOptions struct {
 	gpus    string
 	name    string
 	socket  string
-	help    bool
 	command []string
 }
 
 func (o *runOptions) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	f.SortFlags = false
+	f := newFlags("run")
 	f.SetInterspersed(false)
-	f.Usage = func() {}
 	f.StringVar(&o.asked.Pack, "pack", "", "be packed, which goes without saying; under `policy` where all who share the GPU ask for it; off: run without Gimbal")
 	f.Lookup("pack").NoOptDefVal = "1"
 	f.StringVar(&o.policy, "policy", "", "the same as --pack=`policy`")
@@ -59,26 +55,22 @@ func (o *runOptions) set() *pflag.FlagSet {
 	f.StringVar(&o.gpus, "gpus", "", "`list` as CUDA_VISIBLE_DEVICES has it, all, or any: the one with most room")
 	f.StringVar(&o.name, "name", "", "`name` that status shows (default the command's)")
 	f.StringVar(&o.socket, "socket", "", "gimbald's `path` (default "+wire.DefaultSocket+", else a daemon of your own)")
-	f.BoolVarP(&o.help, "help", "h", false, "this text")
 	return f
 }
+
+const runUsage = `Usage: gimbal run [OPTION]... [--] COMMAND [ARGUMENT]...
+
+Run a command packed with others on the GPUs of this host, without Slurm.
+It is held until its memory fits, and takes its turns; its exit code is gimbal's.
+
+`
 
 // runRun runs a command beside others on the GPUs of this host.
 func runRun(args []string, w world) int {
 	var o runOptions
 	f := o.set()
-	err := f.Parse(args)
-	if o.help {
-		fmt.Fprintf(w.stdout, "Usage: gimbal run [OPTION]... [--] COMMAND [ARGUMENT]...\n\n"+
-			"Run a command packed with others on the GPUs of this host, without Slurm.\n"+
-			"It is held until its memory fits, and takes its turns; its exit code is gimbal's.\n\n%s", help.Options(f))
-		return exitOK
-	}
-	if err == nil {
-		err = o.read(f, w)
-	}
-	if err != nil {
-		return wrongUsage(w, "run", err)
+	if code, over := parse(f, args, w, runUsage, func() error { return o.read(f, w) }); over {
+		return code
 	}
 	path, code, err := findCommand(o.command[0], w.env("PATH"))
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
@@ -29,7 +28,7 @@ type simulation struct {
 	policies                  []string
 	nodes, perNode            int
 	seed                      uint64
-	json, help                bool
+	json                      bool
 	choice                    speed.Choice
 	gpuMemory                 string
 	shards                    int
@@ -40,33 +39,18 @@ type simulation struct {
 // runSimulate replays a job history under one or more policies and prints what
 // would have come of it. It returns 0, 1 where the simulation failed, or 2
 // where the command line is wrong.
-func runSimulate(args []string, stdout, stderr io.Writer) int {
+func runSimulate(args []string, w world) int {
 	var s simulation
-	flags := s.flags(stderr)
-	err := flags.Parse(args)
-	if s.help {
-		simulateHelp(stdout, flags)
-		return 0
+	f := s.set()
+	check := func() error { return s.check(f.Args(), f.Changed) }
+	if code, over := parse(f, args, w, simulateUsage, check, simulateNotes); over {
+		return code
 	}
-	if err == nil {
-		err = s.check(flags.Args(), flags.Changed)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "gimbal simulate: %v\nTry 'gimbal simulate --help'.\n", err)
-		return 2
-	}
-	if err := s.run(stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "gimbal simulate: %v\n", err)
-		return 1
-	}
-	return 0
+	return done(w, "simulate", s.run(w.stdout, w.stderr))
 }
 
-func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
-	f := pflag.NewFlagSet("gimbal simulate", pflag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() {}
-	f.SortFlags = false
+func (s *simulation) set() *pflag.FlagSet {
+	f := newFlags("simulate")
 	f.StringVar(&s.trace, "trace", "", "job history `FILE`: CSV, sacct -P, or either in gzip; - for standard input")
 	f.IntVar(&s.nodes, "nodes", 0, "how many nodes there are, a `number`")
 	f.IntVar(&s.perNode, "gpus-per-node", 0, "GPUs on each node, a `number`")
@@ -82,12 +66,10 @@ func (s *simulation) flags(stderr io.Writer) *pflag.FlagSet {
 	f.StringVar(&s.csv, "csv", "", "also write every job's times to `FILE`")
 	f.StringVar(&s.html, "html", "", "also draw the results as an offline page to `FILE`")
 	f.StringVar(&s.journal, "journal", "", "also write what each node did to `FOLDER`, for gimbal explain, timeline and report; of the policies of the node")
-	f.BoolVarP(&s.help, "help", "h", false, "this text")
 	return f
 }
 
-func simulateHelp(w io.Writer, flags *pflag.FlagSet) {
-	fmt.Fprint(w, `Usage: gimbal simulate --trace FILE --nodes N --gpus-per-node N --policy A,B,…
+const simulateUsage = `Usage: gimbal simulate --trace FILE --nodes N --gpus-per-node N --policy A,B,…
 
 Replays a cluster's job history on a virtual clock and prints what each policy
 would have made of it.
@@ -96,19 +78,23 @@ The history is what sacct -P prints, or CSV with a header and the columns job_id
 submit_s, gpus and duration_s, times in seconds; gimbal(1) has the others, such as
 gpu_util, memory_mib, priority and deadline_s, and those that --csv writes.
 
-`)
-	fmt.Fprint(w, help.Options(flags))
-	fmt.Fprint(w, "\nBaselines that others have published:\n")
+`
+
+// simulateNotes list the policies that there are.
+func simulateNotes() string {
+	var w strings.Builder
+	fmt.Fprint(&w, "\nBaselines that others have published:\n")
 	width := nameWidth(policyNames())
 	for _, n := range baseline.Names() {
-		fmt.Fprintf(w, "  %-*s  %s\n", width, n, baseline.About(n))
+		fmt.Fprintf(&w, "  %-*s  %s\n", width, n, baseline.About(n))
 	}
-	fmt.Fprint(w, "\nPolicies as they run on a node:\n")
+	fmt.Fprint(&w, "\nPolicies as they run on a node:\n")
 	for _, n := range shippedNames() {
 		if p, err := policy.Parse(n, policies.Shipped()[n]); err == nil {
-			fmt.Fprintf(w, "  %-*s  %s\n", width, n, p.Objective)
+			fmt.Fprintf(&w, "  %-*s  %s\n", width, n, p.Objective)
 		}
 	}
+	return w.String()
 }
 
 // nameWidth is the length of the longest name.

@@ -36,7 +36,7 @@ func files(t *testing.T, texts map[string]string) map[string]string {
 
 func simulateOutput(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = runSimulate(args, &out, &errs)
+	code = runSimulate(args, world{stdout: &out, stderr: &errs, env: os.Getenv})
 	return code, out.String(), errs.String()
 }
 

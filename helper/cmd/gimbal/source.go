@@ -39,9 +39,16 @@ type source struct {
 	offline bool
 }
 
-func (s *source) flags(f *pflag.FlagSet) {
-	s.socket, s.state = wire.DefaultSocket, defaultState
+// socketFlag adds the option of a command that asks the daemon alone.
+func (s *source) socketFlag(f *pflag.FlagSet) {
+	s.socket = wire.DefaultSocket
 	f.Var(nodePath{&s.socket}, "socket", "gimbald's `path`")
+}
+
+// flags adds the options of a command that reads the disk as well.
+func (s *source) flags(f *pflag.FlagSet) {
+	s.socketFlag(f)
+	s.state = defaultState
 	f.Var(nodePath{&s.state}, "state-dir", "`folder` of gimbald's journal, read with --offline")
 	f.BoolVar(&s.offline, "offline", false, "read what gimbald last wrote to disk, and say how old it is")
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -25,7 +24,7 @@ type statusFlags struct {
 	long, allocations, allUsers, truncate     bool
 	noConvert, version                        bool
 	duplicates, helpFormat, json, self, about bool
-	verbose, help, gpus, allNodes, machine    bool
+	verbose, usage, gpus, allNodes, machine   bool
 }
 
 const statusUsage = `Usage: gimbal status [OPTION]...
@@ -50,9 +49,7 @@ GIMBAL_FORMAT holds the columns where -o does not.
 `
 
 func (s *statusFlags) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("status", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("status")
 	f.StringVarP(&s.jobs, "jobs", "j", "", "only these `jobs`: 12, 12_3, 12_[1-5], 12+1, each with .STEP")
 	f.StringVarP(&s.users, "user", "u", "", "only jobs of these `users`, by name or number")
 	f.StringVar(&s.users, "uid", "", "the same")
@@ -82,31 +79,26 @@ func (s *statusFlags) set() *pflag.FlagSet {
 	f.BoolVar(&s.self, "self", false, "inside a job or gimbal run: is it packed, on which GPU, with how many")
 	f.BoolVar(&s.gpus, "gpus", false, "a row for each GPU: what is in use, by whom, under which policy")
 	f.BoolVar(&s.about, "daemon", false, "how gimbald itself is")
-	f.BoolVar(&s.allNodes, "all-nodes", false, "ask every node of the job that -j names, by a step of the job on each")
+	f.BoolVar(&s.allNodes, "all-nodes", false, "ask every node of the jobs that -j names, by a step of a job on each")
 	f.BoolVar(&s.machine, "snapshot", false, "answer another node's --all-nodes")
 	_ = f.MarkHidden("snapshot") // fails for an option that is not there
 	s.flags(f)
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say on stderr which time window is meant")
 	f.BoolVarP(&s.version, "version", "V", false, "the version of gimbal")
-	f.BoolVarP(&s.help, "help", "h", false, "this text")
-	f.BoolVar(&s.help, "usage", false, "the same")
+	f.BoolVar(&s.usage, "usage", false, "the same as --help")
 	return f
 }
 
 func runStatus(args []string, w world) int {
 	var s statusFlags
 	f := s.set()
-	err := f.Parse(args)
-	if err == nil && f.NArg() > 0 {
-		err = fmt.Errorf("%q is no option; a job is given with -j", f.Arg(0))
-	}
-	if err != nil {
-		return wrongUsage(w, "status", err)
+	check := func() error { return noArguments(f, "; a job is given with -j") }
+	if code, over := parse(f, args, w, statusUsage, check, func() string { return statusNotes }); over {
+		return code
 	}
 	switch {
-	case s.help:
-		fmt.Fprintf(w.stdout, "%s%s%s", statusUsage, help.Options(f), statusNotes)
-		return exitOK
+	case s.usage:
+		return run([]string{"status", "--help"}, w)
 	case s.version:
 		return run([]string{"version"}, w)
 	case s.helpFormat:

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -30,13 +29,10 @@ type timelineFlags struct {
 	width                     int
 	ascii, svg, html          bool
 	color                     string
-	help                      bool
 }
 
 func (t *timelineFlags) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("timeline", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("timeline")
 	f.StringVarP(&t.start, "starttime", "S", "", "from this `time` on, in sacct's forms")
 	f.StringVarP(&t.end, "endtime", "E", "", "up to this `time`")
 	f.StringVar(&t.record, "record", "", "draw what a GPU device recorded in this `file`: lines GPU PID LABEL START END BUSY")
@@ -47,27 +43,21 @@ func (t *timelineFlags) set() *pflag.FlagSet {
 	f.BoolVar(&t.svg, "svg", false, "as a picture")
 	f.BoolVar(&t.html, "html", false, "as an offline page")
 	t.flags(f)
-	f.BoolVarP(&t.help, "help", "h", false, "this text")
 	return f
 }
 
 func runTimeline(args []string, w world) int {
 	var t timelineFlags
 	f := t.set()
-	err := f.Parse(args)
-	if t.help {
-		fmt.Fprint(w.stdout, timelineUsage, help.Options(f))
-		return exitOK
-	}
-	if err == nil {
-		err = t.check(f.Args())
-	}
 	var q model.StatusQuery
-	if err == nil {
-		q, err = t.query(f.Args(), w)
+	check := func() (err error) {
+		if err = t.check(f.Args()); err == nil {
+			q, err = t.query(f.Args(), w)
+		}
+		return err
 	}
-	if err != nil {
-		return wrongUsage(w, "timeline", err)
+	if code, over := parse(f, args, w, timelineUsage, check); over {
+		return code
 	}
 	line, note, err := t.build(q, w)
 	if err != nil && note == "" {

@@ -16,10 +16,8 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/pflag"
 
-	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
-	"github.com/gimbal-hpc/gimbal/helper/wire"
 )
 
 const topUsage = `Usage: gimbal top [OPTION]...
@@ -37,36 +35,27 @@ history of a tenant, ^Z suspend.
 type topFlags struct {
 	source
 	delay, sort, user string
-	help              bool
 }
 
 func (t *topFlags) set() *pflag.FlagSet {
-	f := pflag.NewFlagSet("top", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := newFlags("top")
 	f.StringVarP(&t.delay, "delay", "d", "1s", "`time` between two looks")
 	f.StringVarP(&t.sort, "sort", "s", "job", "`order` of tenants: "+strings.Join(topSorts, ", "))
 	f.StringVarP(&t.user, "user", "u", "", "only tenants of this `user`")
-	t.socket = wire.DefaultSocket
-	f.Var(nodePath{&t.socket}, "socket", "gimbald's `path`")
-	f.BoolVarP(&t.help, "help", "h", false, "this text")
+	t.socketFlag(f)
 	return f
 }
 
 func runTop(args []string, w world) int {
 	var t topFlags
 	f := t.set()
-	err := f.Parse(args)
-	if t.help {
-		fmt.Fprint(w.stdout, topUsage, help.Options(f))
-		return exitOK
-	}
 	var delay time.Duration
-	if err == nil {
+	check := func() (err error) {
 		delay, err = t.check(f.Args())
+		return err
 	}
-	if err != nil {
-		return wrongUsage(w, "top", err)
+	if code, over := parse(f, args, w, topUsage, check); over {
+		return code
 	}
 	s := newScreen(t.sort, t.user)
 	snap, err := t.look(w.now())
