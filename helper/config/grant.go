@@ -162,13 +162,13 @@ func (g *granting) memory(asked string) {
 		case m == 0:
 			g.malformed("--gimbal-memory", fmt.Errorf("%q claims nothing", asked))
 		default:
-			g.terms.Memory, g.terms.Declared = model.Known(m), true
+			g.terms.Memory, g.terms.Declared = model.Known(m), model.Known(m)
 		}
 	}
 	if g.lim.memory != nil {
 		g.boundMemory(*g.lim.memory)
 	}
-	if m, ok := g.terms.Memory.Get(); ok && g.terms.Declared {
+	if m, ok := g.terms.Memory.Get(); ok && g.terms.Declared.Known() {
 		g.terms.Memory = model.Known(m + min(g.cfg.Memory.Margin, maxBytes-m))
 	}
 }

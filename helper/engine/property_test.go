@@ -26,7 +26,7 @@ func (l *life) register() {
 		Weight: float64(rapid.IntRange(1, 3).Draw(rt, "weight"))}
 	j.memory = model.Bytes(rapid.IntRange(1, 70).Draw(rt, "memory")) * gib
 	if rapid.IntRange(0, 3).Draw(rt, "declared") > 0 {
-		terms.Memory, terms.Declared = model.Known(j.memory), true
+		terms.Memory, terms.Declared = model.Known(j.memory), model.Known(j.memory)
 		if rapid.IntRange(0, 7).Draw(rt, "too little") == 0 {
 			terms.Memory = model.Known(j.memory / 2)
 		}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ func Pack(buf []byte, v *model.View) []byte {
 		p.b = strconv.AppendFloat(p.b, v.Service, 'g', -1, 64)
 	}
 	p.tally(&v.Tally)
+	p.speed(v.Speed)
 	p.steps(v)
 	p.peak(v.Peak)
 	return append(p.b, '\n')
@@ -138,7 +140,10 @@ func (p *packer) terms(t *model.Terms) {
 		p.key("memory")
 		p.nums(',', int64(m))
 	}
-	p.flag("declared", t.Declared)
+	if m, ok := t.Declared.Get(); ok {
+		p.key("stated")
+		p.nums(',', int64(m))
+	}
 	p.time("deadline", t.Deadline)
 	p.texts("notes", t.Notes)
 }
@@ -152,6 +157,14 @@ func (p *packer) tally(t *model.Tally) {
 		t.Swapped.Microseconds(), t.Attained.Microseconds(), int64(t.Holds), int64(t.Pauses), int64(t.Swaps),
 		t.SM.Microseconds(), t.Seen.Microseconds(),
 		t.Throttled.Microseconds(), t.Withheld.Microseconds(), int64(t.Throttles), t.Credited.Microseconds())
+}
+
+// speed writes the mean and the error, in thousandths.
+func (p *packer) speed(r model.Reading[model.Speed]) {
+	if s, ok := r.Get(); ok {
+		p.key("speed")
+		p.nums(',', int64(math.Round(1000*s.Mean)), int64(math.Round(1000*s.Error)))
+	}
 }
 
 // steps writes each as ID:TASKS:STATUS:START:END, times after the tenant's.

@@ -14,7 +14,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
-var readings = cmp.AllowUnexported(model.Tenant{}, model.Reading[model.Progress]{}, model.Reading[model.Bytes]{}, model.Reading[float64]{})
+var readings = cmp.AllowUnexported(model.Tenant{}, model.Reading[model.Progress]{}, model.Reading[model.Bytes]{}, model.Reading[float64]{}, model.Reading[model.Speed]{})
 
 // drawView makes the final view of any tenant, with any text in it.
 func drawView(t *rapid.T) model.View {
@@ -32,11 +32,16 @@ func drawView(t *rapid.T) model.View {
 	v.Terms = model.Terms{Weight: rapid.Float64Range(0.5, 9).Draw(t, "weight"), Policy: text.Draw(t, "asked")}
 	if rapid.Bool().Draw(t, "memory") {
 		v.Terms.Memory = model.Known(model.Bytes(micros.Draw(t, "bytes")))
+		v.Terms.Declared = model.Known(model.Bytes(micros.Draw(t, "declared")))
 	}
 	v.Reason = model.Reason{Code: text.Draw(t, "code"), Text: text.Draw(t, "why")}
 	v.GPUs = rapid.SliceOfN(rapid.StringN(1, 9, 40), 1, 3).Draw(t, "gpus")
 	v.Peak = map[string]model.Bytes{v.GPUs[0]: model.Bytes(micros.Draw(t, "peak"))}
 	v.Tally = model.Tally{Held: dur("held"), Paused: dur("paused"), Attained: dur("on"), SM: dur("sm"), Seen: dur("seen"), Swaps: 3, Pauses: 2}
+	if rapid.Bool().Draw(t, "measured") {
+		thousandths := rapid.IntRange(0, 1000)
+		v.Speed = model.Known(model.Speed{Mean: float64(thousandths.Draw(t, "speed")) / 1000, Error: float64(thousandths.Draw(t, "error")) / 1000})
+	}
 	if v.HasRun = rapid.Bool().Draw(t, "ran"); v.HasRun {
 		v.FirstRan = dur("first")
 		v.Ran = start.Add(v.FirstRan)

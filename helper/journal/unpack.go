@@ -188,6 +188,9 @@ func (u *unpacker) field(key, s string) {
 		v.Service = u.float(s)
 	case "tally":
 		u.tally(s)
+	case "speed":
+		n := u.list(s, ",")
+		v.Speed = model.Known(model.Speed{Mean: float64(n[0]) / 1000, Error: float64(n[1]) / 1000})
 	case "steps":
 		u.steps = s
 	case "peak":
@@ -247,8 +250,8 @@ func (u *unpacker) termsField(key, s string) bool {
 		t.Weight = u.float(s)
 	case "memory":
 		t.Memory = model.Known(model.Bytes(u.num(s)))
-	case "declared":
-		t.Declared = s == "1"
+	case "stated":
+		t.Declared = model.Known(model.Bytes(u.num(s)))
 	case "deadline":
 		t.Deadline = u.time(s)
 	case "notes":

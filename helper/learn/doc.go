@@ -89,7 +89,7 @@ func (l *Learner) Observe(n *model.Node, now time.Duration, wall time.Time) {
 	for _, t := range n.Tenants {
 		s := l.live[t.ID]
 		if s == nil {
-			s = newSession(t)
+			s = newSession(t, now)
 			l.live[t.ID] = s
 		}
 		s.round = l.round
@@ -139,13 +139,19 @@ func (j Job) named() bool { return j.Name != "" && j.Name[0] != 0 }
 // at most 1, NaN while that is not known well enough ([MaxError]).
 func (l *Learner) Speed(t, mate *model.Tenant) float64 {
 	beside, _ := jobOf(mate)
+	x, _ := l.speed(t, beside)
+	return x
+}
+
+// speed is that beside a job, with its standard error.
+func (l *Learner) speed(t *model.Tenant, mate Job) (x, err float64) {
 	if s := l.live[t.ID]; s != nil {
-		if x, e := s.speed(beside); known(x, e) {
-			return bounded(x)
+		if x, e := s.speed(mate); known(x, e) {
+			return bounded(x), e
 		}
 	}
 	job, _ := jobOf(t)
-	return l.store.speed(job, beside)
+	return l.store.speed(job, mate)
 }
 
 // Remaining is the computing time in seconds that a tenant still needs alone, by

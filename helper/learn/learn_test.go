@@ -277,3 +277,73 @@ func BenchmarkObserve(b *testing.B) {
 		r.l.Observe(r.n, r.now, r.wall)
 	}
 }
+
+// lived asks how fast a tenant was that ran for a time by its tally.
+func (r *rig) lived(t *model.Tenant, ran time.Duration) (model.Speed, bool) {
+	t.HasRun, t.Tally.Running = true, ran
+	return r.l.Lived(t, r.now).Get()
+}
+
+// TestLived: the speed since the first run adds up what a tenant did alone, beside
+// a mate at the speed learnt, and while it was stopped; the time of which nothing is
+// known bounds it, and hides it where that is much.
+func TestLived(t *testing.T) {
+	r := newRig(nil)
+	a, b := r.job("a", fixed(40, 30)), r.job("b", fixed(9, 4.5))
+	r.run(10*time.Second, "a")
+	r.run(10*time.Second, "b")
+	r.run(20*time.Second, "a", "b")
+	for _, c := range []struct {
+		t    *model.Tenant
+		want float64
+	}{{a, (10 + 20*0.75) / 40}, {b, (10 + 20*0.5) / 40}} {
+		s, ok := r.lived(c.t, 30*time.Second)
+		if !ok || math.Abs(s.Mean-c.want) > 0.02 || s.Error <= 0 || s.Error > learn.MaxError {
+			t.Errorf("%s: %v (%t), want %.3f", c.t.ID, s, ok, c.want)
+		}
+	}
+	// An earlier daemon saw it run for two seconds more, and for much more.
+	some, ok := r.lived(a, 32*time.Second)
+	if whole, _ := r.lived(a, 30*time.Second); !ok || some.Error < whole.Error+0.9/40 {
+		t.Errorf("two seconds of which nothing is known: %v (%t), without them %v", some, ok, whole)
+	}
+	if s, ok := r.lived(a, 40*time.Second); ok {
+		t.Errorf("%v is told though ten seconds of forty are not known", s)
+	}
+}
+
+// TestLivedInTurns: who takes turns is as fast as its share of the time, and nothing
+// has to be learnt for that.
+func TestLivedInTurns(t *testing.T) {
+	r := newRig(nil)
+	a, b := r.job("a", fixed(40, 30)), r.job("b", fixed(9, 4.5))
+	for range 5 {
+		r.run(3*time.Second, "a")
+		r.run(time.Second, "b")
+	}
+	for tenant, want := range map[*model.Tenant]float64{a: 0.75, b: 0.25} {
+		if s, ok := r.lived(tenant, time.Duration(want*20)*time.Second); !ok || math.Abs(s.Mean-want) > 0.01 {
+			t.Errorf("%s: %v (%t), want %.2f", tenant.ID, s, ok, want)
+		}
+	}
+}
+
+// TestLivedUnknown: nothing is told of a tenant that never ran, of one beside several,
+// and of one beside a mate for which no speed is learnt.
+func TestLivedUnknown(t *testing.T) {
+	r := newRig(nil)
+	a := r.job("a", fixed(40, 30))
+	if s, ok := r.l.Lived(a, r.now).Get(); ok {
+		t.Errorf("%v of one that has not run", s)
+	}
+	r.job("b", fixed(9, 4.5))
+	r.run(10*time.Second, "a", "b")
+	if s, ok := r.lived(a, 10*time.Second); ok {
+		t.Errorf("%v beside a mate that was never seen alone", s)
+	}
+	r.job("c", fixed(9, 4.5))
+	r.run(10*time.Second, "a", "b", "c")
+	if s, ok := r.lived(a, 20*time.Second); ok {
+		t.Errorf("%v beside two mates", s)
+	}
+}

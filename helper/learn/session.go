@@ -36,6 +36,7 @@ type session struct {
 	windows [kinds]window
 	by      [kinds]rates
 	found   []reading
+	lived   lived
 }
 
 // reading is the rate of one window: alone, or beside a mate.
@@ -45,8 +46,8 @@ type reading struct {
 	rate float64
 }
 
-func newSession(t *model.Tenant) *session {
-	s := &session{}
+func newSession(t *model.Tenant, now time.Duration) *session {
+	s := &session{lived: lived{until: now, beside: map[Job]time.Duration{}}}
 	s.job, s.kept = jobOf(t)
 	for i := range s.by {
 		s.by[i].beside = map[Job]*estimate{}
@@ -60,6 +61,8 @@ func (s *session) rates(by int) *rates { return &s.by[by] }
 // they are valid until the next call.
 func (s *session) observe(n *model.Node, t *model.Tenant, now time.Duration, o Options) []reading {
 	s.found = s.found[:0]
+	s.lived.count(s.with, now)
+	s.lived.free = runs(t) && !t.OnGPU
 	if c := companyOf(n, t, now, o.settle()); c != s.with {
 		s.with, s.since = c, now
 		for i := range s.windows {

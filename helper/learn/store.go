@@ -85,13 +85,13 @@ func (s store) pair(j, mate Job, x Speed, wall time.Time) {
 	r.pairs[mate] = x
 }
 
-func (s store) speed(j, mate Job) float64 {
+func (s store) speed(j, mate Job) (x, err float64) {
 	if r := s[j]; r != nil {
 		if x, ok := r.pairs[mate]; ok {
-			return bounded(x.Speed)
+			return bounded(x.Speed), x.Error
 		}
 	}
-	return math.NaN()
+	return math.NaN(), math.Inf(1)
 }
 
 func (s store) rate(j Job) float64 {

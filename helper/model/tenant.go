@@ -25,9 +25,9 @@ const (
 type Terms struct {
 	Policy   string         `json:"policy,omitempty"` // asked for; "" is the node's own
 	Class    Class          `json:"class"`
-	Weight   float64        `json:"weight"`   // share of time relative to its mates, above 0
-	Memory   Reading[Bytes] `json:"memory"`   // declared peak on each GPU; unknown: the whole GPU
-	Declared bool           `json:"declared"` // the job itself stated Memory; else a default of the admin's
+	Weight   float64        `json:"weight"`          // share of time relative to its mates, above 0
+	Memory   Reading[Bytes] `json:"memory"`          // what it may count on, on each GPU; unknown: the whole GPU
+	Declared Reading[Bytes] `json:"stated,omitzero"` // what the job stated of it, before a bound lowered it or a margin was added
 	Deadline time.Time      `json:"deadline,omitzero"`
 	Signal   int            `json:"signal,omitempty"`       // the job's own signal, 0 none
 	Ahead    time.Duration  `json:"signal_ahead,omitempty"` // how long before an eviction it wants it
@@ -82,6 +82,12 @@ type Usage struct {
 	Procs  int              `json:"procs"`  // processes with a context there
 	Memory Reading[Bytes]   `json:"memory"` // sum over its processes; unknown if one of them is
 	SM     Reading[float64] `json:"sm"`     // share of time on the multiprocessors, 0 to 1
+}
+
+// Speed is how fast a tenant was since its first run, over its speed alone.
+type Speed struct {
+	Mean  float64 `json:"mean"`  // 0 to 1
+	Error float64 `json:"error"` // by how much it may be off
 }
 
 // Tally adds up what happened to a tenant.
@@ -140,6 +146,7 @@ type Tenant struct {
 	Peak      map[string]Bytes  `json:"peak"`  // highest memory seen, by GPU
 	OnGPU     bool              `json:"on_gpu"`
 	Progress  Reading[Progress] `json:"progress,omitzero"`   // as the job last wrote it
+	Speed     Reading[Speed]    `json:"speed,omitzero"`      // as learnt, when it was last asked for
 	OnSince   time.Duration     `json:"on_since"`            // when OnGPU last changed
 	BusyAt    time.Duration     `json:"busy_at"`             // when it was last seen computing
 	Settle    time.Duration     `json:"settle"`              // not to be stopped before: it was continued by somebody else

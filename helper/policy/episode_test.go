@@ -231,7 +231,7 @@ func (r *rig) register(id string, args []string) {
 			}
 		case "mem":
 			a.memory = bytesOf(r.t, v)
-			terms.Memory, terms.Declared = model.Known(a.memory), true
+			terms.Memory, terms.Declared = model.Known(a.memory), model.Known(a.memory)
 		case "class":
 			terms.Class = model.Class(v)
 		case "weight":

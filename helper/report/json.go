@@ -75,9 +75,16 @@ type TenantDocument struct {
 	GPUs       []TenantGPUDocument `json:"gpus"`
 	Processes  int                 `json:"processes"`
 	PassedOver int                 `json:"passed_over"`
-	Speed      *float64            `json:"speed_at_most,omitempty"` // over its speed alone
+	Speed      *SpeedDocument      `json:"speed,omitempty"`         // as learnt, over its speed alone
+	AtMost     *float64            `json:"speed_at_most,omitempty"` // whatever is learnt
 	Mates      []string            `json:"mates,omitempty"`
 	Steps      []StepDocument      `json:"steps"`
+}
+
+// SpeedDocument is how fast a tenant was since its first run.
+type SpeedDocument struct {
+	Mean  float64 `json:"mean"`
+	Error float64 `json:"error"` // by how much it may be off
 }
 
 // ExitDocument is how something ended.
@@ -93,6 +100,7 @@ type RequestDocument struct {
 	Weight   float64                    `json:"weight"`
 	Memory   model.Reading[model.Bytes] `json:"memory"` // on each GPU; null: the whole GPU
 	Declared bool                       `json:"declared"`
+	Stated   *model.Bytes               `json:"memory_declared,omitempty"`
 	Deadline *time.Time                 `json:"deadline,omitempty"`
 	Notes    []string                   `json:"notes,omitempty"`
 }
@@ -198,11 +206,17 @@ func tenantDocument(r *Row) TenantDocument {
 		Times: TimesDocument{v.Tally.Holds, v.Tally.Throttles, v.Tally.Pauses, v.Tally.Swaps},
 		GPUs:  tenantGPUs(r), Processes: v.Procs, PassedOver: v.PassedOver, Steps: stepDocuments(v),
 		Request: RequestDocument{Policy: v.Terms.Policy, Class: string(v.Terms.Class), Weight: v.Terms.Weight,
-			Memory: v.Terms.Memory, Declared: v.Terms.Declared, Deadline: instant(v.Terms.Deadline), Notes: v.Terms.Notes},
+			Memory: v.Terms.Memory, Declared: v.Terms.Declared.Known(), Deadline: instant(v.Terms.Deadline), Notes: v.Terms.Notes},
 	}
 	d.ArrayTask, d.HetOffset = number(v.Reg.ArrayTask), number(v.Reg.HetOffset)
+	if s, ok := v.Speed.Get(); ok {
+		d.Speed = &SpeedDocument{s.Mean, s.Error}
+	}
 	if s, ok := speedAtMost(v); ok {
-		d.Speed = &s
+		d.AtMost = &s
+	}
+	if m, ok := v.Terms.Declared.Get(); ok {
+		d.Request.Stated = &m
 	}
 	if !v.Whole {
 		d.Step = &v.Reg.StepID

@@ -139,13 +139,26 @@ func speedAtMost(v *model.View) (float64, bool) {
 	return min(share(v.Tally.Running, lived), 1), true
 }
 
+// speed is as learnt, else what it is at most.
 func (r *Row) speed() string {
 	return tenantOnly(r, func() string {
-		v, ok := speedAtMost(r.View)
+		if s, ok := r.View.Speed.Get(); ok {
+			return fmt.Sprintf("%.0f%%", 100*s.Mean)
+		}
+		if most, ok := speedAtMost(r.View); ok {
+			return fmt.Sprintf("<=%.0f%%", 100*most)
+		}
+		return ""
+	})
+}
+
+func (r *Row) speedError() string {
+	return tenantOnly(r, func() string {
+		s, ok := r.View.Speed.Get()
 		if !ok {
 			return ""
 		}
-		return fmt.Sprintf("%.0f%%", 100*v)
+		return fmt.Sprintf("%.1f%%", 100*s.Error)
 	})
 }
 
@@ -192,9 +205,18 @@ func (r *Row) size(m model.Reading[model.Bytes]) string {
 	return Memory(b, r.page.unit)
 }
 
-// reqMemory says "all" where the job declared nothing: it may use the GPU
-// alone.
-func (r *Row) reqMemory() string {
+// declaredMemory is empty where the job stated none.
+func (r *Row) declaredMemory() string {
+	return tenantOnly(r, func() string {
+		if !r.View.Terms.Declared.Known() {
+			return ""
+		}
+		return r.size(r.View.Terms.Declared)
+	})
+}
+
+// claim says "all" where a tenant may use the GPU alone.
+func (r *Row) claim() string {
 	return tenantOnly(r, func() string {
 		if !r.View.Terms.Memory.Known() {
 			return "all"
@@ -230,15 +252,15 @@ func (r *Row) memory() string {
 	if r.Step != nil || r.View.State == model.Gone {
 		return ""
 	}
-	sum, ok := model.Bytes(0), len(r.View.Use) > 0
+	most, ok := model.Bytes(0), len(r.View.Use) > 0
 	for _, u := range r.View.Use {
 		b, is := u.Memory.Get()
-		sum, ok = sum+b, ok && is
+		most, ok = max(most, b), ok && is
 	}
 	if !ok {
 		return "Unknown"
 	}
-	return Memory(sum, r.page.unit)
+	return Memory(most, r.page.unit)
 }
 
 // util is a live tenant's use by the last readings, and an ended one's while it

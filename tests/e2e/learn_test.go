@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/learn"
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/report"
 	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 )
 
@@ -36,8 +38,15 @@ func TestLearnsSpeeds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			told := s.speeds(t)
 			s.StopDaemon()
 			learnt := s.learnt(t)
+			for label, want := range livedSpeeds(t, s.GPU.Record()) {
+				t.Logf("%s was %.3f as fast as alone, status says %v", label, want, told[label])
+				if got := told[label]; got == nil || math.Abs(got.Mean-want) > 0.08 || got.Error > learn.MaxError {
+					t.Errorf("%s was %.3f as fast as alone, status says %v", label, want, got)
+				}
+			}
 			for label, want := range trueSpeeds(t, s.GPU.Record()) {
 				mate := map[string]string{"a": "b", "b": "a"}[label]
 				got, ok := learnt[[2]string{label, mate}]
@@ -90,12 +99,44 @@ func (s *Stack) learnt(t *testing.T) map[[2]string]learn.Speed {
 	return out
 }
 
+// speeds is how fast each command was as status tells it, by its name.
+func (s *Stack) speeds(t *testing.T) map[string]*report.SpeedDocument {
+	t.Helper()
+	r := s.Gimbal("status", "--json", "-S", "now-1hours")
+	var d report.Document
+	if err := json.Unmarshal([]byte(r.Stdout), &d); err != nil {
+		t.Fatalf("%v: %s", err, r)
+	}
+	out := map[string]*report.SpeedDocument{}
+	for _, tenant := range d.Tenants {
+		out[tenant.Name] = tenant.Speed
+	}
+	return out
+}
+
+// livedSpeeds is by the device's own record how fast a and b were from their first
+// iteration to their last, over how fast each was alone.
+func livedSpeeds(t *testing.T, r simgpu.Record) map[string]float64 {
+	t.Helper()
+	aFrom, aTo := r.Of("a").Span()
+	bFrom, bTo := r.Of("b").Span()
+	rate := func(label string, from, to time.Duration) float64 {
+		return float64(r.Between(from, to).Busy(label)) / float64(to-from)
+	}
+	return map[string]float64{
+		"a": rate("a", aFrom, aTo) / rate("a", aFrom+edge, bFrom-edge),
+		"b": rate("b", bFrom, bTo) / rate("b", aTo+edge, bTo-edge),
+	}
+}
+
+// edge is cut from a stretch of the record at both ends.
+const edge = 300 * time.Millisecond
+
 // trueSpeeds is by the device's own record how fast a and b were beside each
 // other, over how fast each was alone: a comes first and ends first. Each trainer's
 // iterations take the same time of the GPU.
 func trueSpeeds(t *testing.T, r simgpu.Record) map[string]float64 {
 	t.Helper()
-	const edge = 300 * time.Millisecond
 	aFrom, aTo := r.Of("a").Span()
 	bFrom, bTo := r.Of("b").Span()
 	if bFrom <= aFrom || aTo <= bFrom || bTo <= aTo {

@@ -26,7 +26,7 @@ func tenant(job uint32, name string, uid uint32, registered int) *model.Tenant {
 	t := &model.Tenant{ID: model.TenantID(fmt.Sprintf("%d@1", job)), Whole: true, GPUs: []string{"GPU-aa"}}
 	t.Reg = model.Registration{JobID: job, StepID: model.StepBatch, ArrayTask: model.NoVal, HetOffset: model.NoVal,
 		JobName: name, UID: uid, User: fmt.Sprintf("user%d", uid), Node: "n0"}
-	t.Terms = model.Terms{Class: model.Opportunistic, Weight: 1, Memory: model.Known(10 * model.GiB), Declared: true}
+	t.Terms = model.Terms{Class: model.Opportunistic, Weight: 1, Memory: model.Known(10 * model.GiB), Declared: model.Known(10 * model.GiB)}
 	_, t.Registered = at(registered)
 	t.Steps = []model.Step{{ID: model.StepBatch, Tasks: 1, Start: t.Registered}}
 	return t

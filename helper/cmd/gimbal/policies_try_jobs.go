@@ -77,15 +77,15 @@ func (*pastJobs) count(so bool, n *int) {
 	}
 }
 
-// memoryOf is what a tenant declared for each GPU, else the most that it took
+// memoryOf is what a tenant that declared some could count on, on each GPU, else the most that it took
 // of one, in MiB; 0 when neither is known.
 func memoryOf(t *model.Tenant) float64 {
 	most := model.Bytes(0)
 	for _, b := range t.Peak {
 		most = max(most, b)
 	}
-	if declared, ok := t.Terms.Memory.Get(); ok && t.Terms.Declared {
-		most = declared
+	if claim, ok := t.Terms.Memory.Get(); ok && t.Terms.Declared.Known() {
+		most = claim
 	}
 	return float64(most) / float64(model.MiB)
 }

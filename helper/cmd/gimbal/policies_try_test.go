@@ -26,12 +26,12 @@ func past(job uint32, start time.Time, attained time.Duration) model.View {
 func TestJobsOfTheJournal(t *testing.T) {
 	full := past(7, noon.Add(time.Minute), 100*time.Second)
 	full.GPUs = []string{"GPU-a", "GPU-b"}
-	full.Terms = model.Terms{Class: model.Guaranteed, Weight: 3, Memory: model.Known(8 * model.GiB), Declared: true, Deadline: noon.Add(time.Hour)}
+	full.Terms = model.Terms{Class: model.Guaranteed, Weight: 3, Memory: model.Known(8 * model.GiB), Declared: model.Known(8 * model.GiB), Deadline: noon.Add(time.Hour)}
 	full.Tally.SM, full.Tally.Seen = 30*time.Second, 120*time.Second
 	full.Peak = map[string]model.Bytes{"GPU-a": 9 * model.GiB}
 	full.Reg.EndTime = noon.Add(11 * time.Minute).Unix()
 	blank := past(5, noon, 50*time.Second)
-	blank.Terms.Declared = false
+	blank.Terms.Declared = model.Unknown[model.Bytes]()
 	blank.Peak = map[string]model.Bytes{"GPU-aa": 2 * model.GiB, "GPU-bb": 3 * model.GiB}
 	idle, live, hidden := past(8, noon, 0), past(9, noon, time.Hour), past(10, noon, time.Hour)
 	live.State, hidden.Hidden = model.Running, true

@@ -141,7 +141,7 @@ func (d *daemon) open(ctx context.Context) error {
 	d.decider = policy.NewDecider(d.policies, d.told())
 	d.decider.SetEpoch(d.started.Add(-clock()))
 	d.engine = engine.New(model.NewNode(), engine.Parts{
-		Source: d.node, Actuator: d.node, Journal: d.notes.journalOf(d.journal), Decider: d.decider,
+		Source: d.node, Actuator: d.node, Journal: d.notes.journalOf(measuring{d.journal, d.learner}), Decider: d.decider,
 		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal, Learner: d.learner,
 	})
 	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, loopIdle)

@@ -187,6 +187,7 @@ func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
 		s.Policies = d.policyNames(s.GPUs)
 		tenants := e.Snapshot(now)
 		for i := range tenants {
+			tenants[i].Speed = d.learner.Lived(&tenants[i], now)
 			v := model.ViewAt(&tenants[i], s.At, now)
 			if len(v.GPUs) > 0 && s.Policies[v.GPUs[0]] != "" {
 				v.PolicyNow = s.Policies[v.GPUs[0]]

@@ -83,6 +83,20 @@ func (d *daemon) told() policy.Options {
 	return policy.Options{Speed: d.learner.Speed, Remaining: d.learner.Remaining}
 }
 
+// measuring is a journal that keeps of each tenant that ends how fast it was.
+type measuring struct {
+	engine.Journal
+	learner *learn.Learner
+}
+
+// Append appends. It is for the loop alone.
+func (j measuring) Append(r model.Record) error {
+	if r.Tenant != nil && r.Tenant.State == model.Gone {
+		r.Tenant.Speed = j.learner.Lived(r.Tenant, r.At)
+	}
+	return j.Journal.Append(r)
+}
+
 // watchLearnt writes down what was learnt, now and then and at the end.
 func (d *daemon) watchLearnt(ctx context.Context) {
 	every(ctx, learntEvery, func() { d.keepLearnt(ctx) })

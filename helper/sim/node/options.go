@@ -34,7 +34,7 @@ func (o *Options) memory() model.Bytes {
 
 // terms is what a job is granted.
 func (o *Options) terms(j *sim.Job) model.Terms {
-	t := model.Terms{Class: model.Guaranteed, Weight: 1, Declared: j.Memory > 0}
+	t := model.Terms{Class: model.Guaranteed, Weight: 1}
 	if j.Weight > 0 {
 		t.Weight = j.Weight
 	}
@@ -44,6 +44,7 @@ func (o *Options) terms(j *sim.Job) model.Terms {
 	t.Memory = model.Known(o.memory() / model.Bytes(o.slots()))
 	if j.Memory > 0 {
 		t.Memory = model.Known(model.Bytes(j.Memory) * model.MiB)
+		t.Declared = t.Memory
 	}
 	if j.Deadline < sim.Never {
 		t.Deadline = epoch().Add(clock(j.Deadline))
