@@ -14,8 +14,10 @@ type Cost struct {
 
 	// EveryMoment is the model of Muri's simulator: the whole cluster is placed
 	// anew at each moment, and each running job that does not end by the next
-	// one loses its restart time first. Where it is false a job stays where it
-	// is, and pays only when it starts.
+	// one loses its restart time first. Under a scheduler whose wakes move no
+	// task (World.Stays) only arrivals and ends are such moments: turns on a node
+	// restart nobody. Where it is false a job stays where it is, and pays only
+	// when it starts.
 	EveryMoment bool
 
 	Restart Times // what a start costs

@@ -62,7 +62,8 @@ type World struct {
 	Cost         *Cost
 	Interference Interference
 	Rand         *rand.Rand
-	Busy         int // GPUs that have work, set by the scheduler
+	Busy         int  // GPUs that have work, set by the scheduler
+	Stays        bool // set by a scheduler whose wakes move no task: see Cost.EveryMoment
 	Tasks        []Task
 
 	ends     endHeap
@@ -162,12 +163,13 @@ func (w *World) moveEnd(t *Task) {
 }
 
 // endOf is when a running task ends. Where every moment costs a restart, the
-// task pays it only if a moment comes before its end.
+// task pays it only if a moment comes before its end; with [World.Stays] it pays
+// in any case, since not every moment costs one.
 func (w *World) endOf(t *Task) float64 {
 	if t.Left <= 0 { // however slow it is
 		return w.Now + t.debt
 	}
-	if w.Cost.EveryMoment {
+	if w.Cost.EveryMoment && !w.Stays {
 		return w.Now + t.Left*t.Iter
 	}
 	return w.Now + t.debt + t.Left*t.Iter

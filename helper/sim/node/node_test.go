@@ -223,3 +223,48 @@ func TestRemainingIsTold(t *testing.T) {
 		t.Errorf("the short job ends at %.0f s where its rest is known and at %.0f s where not; want 5000 s and 10000 s", told, untold)
 	}
 }
+
+// bounded is a scheduler that fails when a run does not come to its end.
+type bounded struct {
+	sim.Scheduler
+	w    *sim.World
+	left int
+}
+
+func (b *bounded) Start(w *sim.World) {
+	b.w = w
+	b.Scheduler.Start(w)
+}
+
+func (b *bounded) Schedule() float64 {
+	if b.left--; b.left < 0 {
+		b.w.Fail(fmt.Errorf("no end in sight at %.0f s", b.w.Now))
+	}
+	return b.Scheduler.Schedule()
+}
+
+// TestTurnsRestartNobody: where each arrival and each end costs every job there a
+// restart, as in Muri's simulator, turns do not.
+func TestTurnsRestartNobody(t *testing.T) {
+	const restart, n = 10.0, 6
+	var jobs []sim.Job
+	for i := range n {
+		jobs = append(jobs, light(job(fmt.Sprint(i), float64(100*i), 1, 2000), 0.5))
+	}
+	for name := range policies.Shipped() {
+		t.Run(name, func(t *testing.T) {
+			var makespans [2]float64
+			for i, cost := range []*sim.Cost{sim.NoCost(), {Solo: 1, EveryMoment: true, Restart: sim.Times{Other: restart}}} {
+				s := &bounded{Scheduler: New(shipped(t, name), Options{}), left: 20000}
+				o, err := sim.Run(jobs, sim.Config{Nodes: 1, GPUsPerNode: 2, Cost: cost, Interference: &speed.Model{}}, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				makespans[i] = o.Summary().Makespan
+			}
+			if more := makespans[1] - makespans[0]; more < restart || more > 2*n*restart {
+				t.Errorf("restarts of %v s at %d arrivals and ends make the run %.0f s longer", restart, 2*n, more)
+			}
+		})
+	}
+}

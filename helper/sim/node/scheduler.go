@@ -70,7 +70,7 @@ func New(p *policy.Policy, o Options) sim.Scheduler {
 }
 
 func (s *scheduler) Start(w *sim.World) {
-	s.w, s.queue = w, sim.NewBackfill(w, s)
+	s.w, s.queue, w.Stays = w, sim.NewBackfill(w, s), true
 	s.numbered = true
 	for i := range w.Tasks {
 		_, _, ok := numbers(w.Tasks[i].Job.ID)
