@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,11 +82,6 @@ func TestSuiteTable(t *testing.T) {
 
 // TestSuiteCells reads what go test printed of a run that went wrong.
 func TestSuiteCells(t *testing.T) {
-	slurmtest.Need(t)
-	if release := suiteRelease(); release != "bookworm" {
-		t.Skipf("SKIPPED: the host is %s, whose Slurm would have to be fetched", release)
-	}
-	log := filepath.Join(t.TempDir(), "log")
 	text := `=== RUN   TestX
 --- FAIL: TestNodeName (0.00s)
 --- FAIL: TestOther (0.00s)
@@ -104,14 +100,100 @@ FAIL	example.org/gimbal/tests/contrib [build failed]
 --- SKIP: TestBatchJob (0.00s)
 ok  	example.org/gimbal/tests/slurmtest	0.1s
 `
+	out, code := checkAgainst(t, text)
+	want := "| bookworm | FAILS: TestNodeName, TestOther | passes, skipped: TestHetJob, TestHetBatch | passes | FAILS | skipped | not run |\n"
+	if code != 1 || !strings.Contains(out, want) || !strings.Contains(out, "is not what the run gave") {
+		t.Errorf("exit %d: %s\nwant %s", code, out, want)
+	}
+}
+
+// TestSuiteSkips: what this machine could not try is no word against the table,
+// but said; a test that fails is, however little was tried.
+func TestSuiteSkips(t *testing.T) {
+	rows := selected(t)
+	for _, c := range []struct {
+		name, first, last string // results of the first and of the last column
+		code              int
+		says              string
+	}{
+		{"all pass", "--- PASS: %s\n", "--- PASS: %s\n", 0, ""},
+		{"one skipped beside", "--- PASS: %[1]s\n--- SKIP: %[1]s\n", "--- PASS: %s\n", 0, "SKIPPED: slurm-suite bookworm"},
+		{"a column skipped", "--- PASS: %s\n", "--- SKIP: %s\n", 0, "SKIPPED: slurm-suite bookworm"},
+		{"a column skipped, another fails", "--- SKIP: %s\n", "--- FAIL: %s\n", 1, "is not what the run gave"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log strings.Builder
+			for i, row := range rows {
+				result := "--- PASS: %s\n"
+				if i == 0 {
+					result = c.first
+				} else if i == len(rows)-1 {
+					result = c.last
+				}
+				name, _, _ := strings.Cut(strings.Trim(row[2], "^$()"), "|")
+				fmt.Fprintf(&log, result+"ok  \texample.org/gimbal%s\t0.1s\n", name, strings.TrimPrefix(row[1], "."))
+			}
+			out, code := checkAgainst(t, log.String())
+			if code != c.code || !strings.Contains(out, c.says) || c.says == "" && strings.Contains(out, "SKIPPED") {
+				t.Errorf("exit %d, want %d and %q: %s", code, c.code, c.says, out)
+			}
+		})
+	}
+}
+
+// checkAgainst compares the table with what go test printed on bookworm, where
+// the host is that.
+func checkAgainst(t *testing.T, text string) (out string, code int) {
+	t.Helper()
+	slurmtest.Need(t)
+	if release := suiteRelease(); release != "bookworm" {
+		t.Skipf("SKIPPED: the host is %s, whose Slurm would have to be fetched", release)
+	}
+	log := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(top, "scripts", "slurm-suite"), "--check", "--from", log, "bookworm")
-	out, err := cmd.CombinedOutput()
-	want := "| bookworm | FAILS: TestNodeName, TestOther | passes, skipped: TestHetJob, TestHetBatch | passes | FAILS | skipped | not run |\n"
-	if err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "is not what the run gave") {
-		t.Errorf("%v: %s\nwant %s", err, out, want)
+	return runSuite(t, nil, "--check", "--from", log, "bookworm")
+}
+
+// runSuite runs scripts/slurm-suite with more in its environment.
+func runSuite(t *testing.T, env []string, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(top, "scripts", "slurm-suite"), args...)
+	cmd.Env = append(os.Environ(), env...)
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// TestSuiteThatCannotBeHad: neither passed nor failed, and nothing is left.
+func TestSuiteThatCannotBeHad(t *testing.T) {
+	slurmtest.Need(t)
+	if release := suiteRelease(); release == "sid" {
+		t.Skip("SKIPPED: the host is sid")
+	}
+	for name, tools := range map[string]map[string]string{
+		"no network":   {"debootstrap": "echo no mirror; exit 1", "unshare": "shift 3; exec \"$@\""},
+		"no mounts":    {"debootstrap": "exit 0", "unshare": "echo not permitted; exit 1"},
+		"no whole one": {"debootstrap": "exit 0", "unshare": "[ \"$4\" != bash ] && [ \"$4\" != /bin/bash ] || exit 1; shift 3; exec \"$@\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "cache")
+			for tool, script := range tools {
+				if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/bash\n"+script+"\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, code := runSuite(t, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "GIMBAL_CACHE=" + cache}, "--check", "sid")
+			if code != 77 || !strings.Contains(out, "\nSKIPPED: slurm-suite sid: ") {
+				t.Errorf("exit %d, want 77: %s", code, out)
+			}
+			if _, err := os.Stat(filepath.Join(cache, "sid")); err == nil {
+				t.Error("half a root counts as one")
+			}
+		})
 	}
 }
 
