@@ -20,7 +20,7 @@ import (
 // A node that takes turns writes a hundred megabytes of records a day: what is
 // asked for here is picked out of the lines without decoding them.
 func Course(dir string, from, to time.Time, visit func(model.Change) bool) error {
-	s := series{dir: dir, prefix: "journal-", suffix: ".jsonl"}
+	s := recordSeries(dir)
 	paths, err := s.list()
 	if err != nil {
 		return err

@@ -93,6 +93,22 @@ func eachLine(path string, fn func(b []byte) bool) error {
 	return nil
 }
 
+// eachLineOf calls fn for every whole line of each of these files, in turn, until
+// fn returns false. A file that was pruned meanwhile is left out.
+func eachLineOf(paths []string, fn func(path string, b []byte) bool) error {
+	for more := true; more && len(paths) > 0; paths = paths[1:] {
+		path := paths[0]
+		err := eachLine(path, func(b []byte) bool {
+			more = fn(path, b)
+			return more
+		})
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 func lines(r io.Reader, fn func(b []byte) bool) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var long []byte

@@ -73,32 +73,22 @@ func (s *loads) rotate(from, now time.Time) error {
 // another, oldest first, until visit returns false. Lines that cannot be read
 // are left out. It needs no lock.
 func Loads(dir string, from, to time.Time, visit func(model.Load) bool) error {
-	s := loadSeries(dir)
-	paths, err := s.list()
+	paths, err := loadSeries(dir).since(uint64(max(from.Unix(), 0)))
 	if err != nil {
 		return err
 	}
-	for i, path := range paths {
-		if i+1 < len(paths) && s.startsBy(paths[i+1], uint64(max(from.Unix(), 0))) {
-			continue // all of this file is older
+	var words *loadReader
+	begun := ""
+	return eachLineOf(paths, func(path string, b []byte) bool {
+		if path != begun {
+			begun, words = path, newLoadReader()
 		}
-		more, words := true, newLoadReader()
-		err := eachLine(path, func(b []byte) bool {
-			l, err := words.line(string(b))
-			if err != nil || l.Length == 0 || !l.From.Add(l.Length).After(from) {
-				return true
-			}
-			more = !l.From.After(to) && visit(l)
-			return more
-		})
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // pruned meanwhile
-			return err
+		l, err := words.line(string(b))
+		if err != nil || l.Length == 0 || !l.From.Add(l.Length).After(from) {
+			return true
 		}
-		if !more {
-			return nil
-		}
-	}
-	return nil
+		return !l.From.After(to) && visit(l)
+	})
 }
 
 // PackLoads writes loads in the form of the series.

@@ -2,10 +2,10 @@ package journal
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -98,23 +98,8 @@ func eachPast(dir string, from time.Time, visit func(line []byte) bool) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range paths {
-		if endedBefore(path, from) {
-			continue
-		}
-		more := true
-		err := eachLine(path, func(b []byte) bool {
-			more = visit(b)
-			return more
-		})
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // pruned meanwhile
-			return err
-		}
-		if !more {
-			return nil
-		}
-	}
-	return nil
+	paths = slices.DeleteFunc(paths, func(path string) bool { return endedBefore(path, from) })
+	return eachLineOf(paths, func(_ string, b []byte) bool { return visit(b) })
 }
 
 // endedBefore tells whether the last tenant in a file ended before a time:

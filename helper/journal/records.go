@@ -2,47 +2,25 @@ package journal
 
 import (
 	"bytes"
-	"errors"
-	"os"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
+
+func recordSeries(dir string) series { return series{dir: dir, prefix: "journal-", suffix: ".jsonl"} }
 
 // Records reads the records in dir that have a number above since and speak of
 // one of the tenants, or of the node as a whole, in order, until visit returns
 // false. A line that cannot be read is left out. It needs no lock.
 func Records(dir string, tenants map[model.TenantID]bool, since uint64, visit func(model.Record) bool) error {
-	s := series{dir: dir, prefix: "journal-", suffix: ".jsonl"}
-	paths, err := s.list()
+	paths, err := recordSeries(dir).since(since + 1)
 	if err != nil {
 		return err
 	}
 	keys := mentions(tenants)
-	for i, path := range paths {
-		if i+1 < len(paths) && s.startsBy(paths[i+1], since+1) {
-			continue // all of this file is older
-		}
-		more := true
-		err := eachLine(path, func(b []byte) bool {
-			if r, ok := wanted(b, keys, tenants, since); ok {
-				more = visit(r)
-			}
-			return more
-		})
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // pruned meanwhile
-			return err
-		}
-		if !more {
-			return nil
-		}
-	}
-	return nil
-}
-
-// startsBy tells whether the file's first record has at most the number n.
-func (s series) startsBy(path string, n uint64) bool {
-	first, ok := s.number(path[len(s.dir)+1:])
-	return ok && first <= n
+	return eachLineOf(paths, func(_ string, b []byte) bool {
+		r, ok := wanted(b, keys, tenants, since)
+		return !ok || visit(r)
+	})
 }
 
 // mentions lists the texts of which a line about one of the tenants holds one:
@@ -141,7 +119,7 @@ func Entries(dir string, q model.RecordsQuery, live []model.View, allow func(*mo
 // last written, as they stood at their last record, for a reader without a
 // daemon. The boot is not compared: after a reboot they are what was lost.
 func LiveViews(dir string) ([]model.View, error) {
-	r, _, err := replaySeries(series{dir: dir, prefix: "journal-", suffix: ".jsonl"})
+	r, _, err := replaySeries(recordSeries(dir))
 	if err != nil {
 		return nil, err
 	}

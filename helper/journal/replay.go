@@ -49,7 +49,7 @@ func Replay(dir, boot string) (Replayed, error) {
 			return Replayed{}, err
 		}
 	}
-	r, _, err := replaySeries(series{dir: dir, prefix: "journal-", suffix: ".jsonl"})
+	r, _, err := replaySeries(recordSeries(dir))
 	if err != nil {
 		return Replayed{}, fmt.Errorf("replay the journal in %s: %w", dir, err)
 	}

@@ -49,6 +49,21 @@ func (s series) list() ([]string, error) {
 	return paths, nil
 }
 
+// since lists the files without those whose lines all have a number below n.
+func (s series) since(n uint64) ([]string, error) {
+	paths, err := s.list()
+	for len(paths) > 1 && s.startsBy(paths[1], n) {
+		paths = paths[1:]
+	}
+	return paths, err
+}
+
+// startsBy tells whether a file's first line has at most the number n.
+func (s series) startsBy(path string, n uint64) bool {
+	first, ok := s.number(path[len(s.dir)+1:])
+	return ok && first <= n
+}
+
 func (s series) number(name string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, s.prefix)
 	if !ok {

@@ -317,7 +317,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add(`{"journal":1,"boot":"x","live":[{"tenant":{"id":"a","state":"held"}},{"tenant":null}]}` + "\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		dir := t.TempDir()
-		path := series{dir: dir, prefix: "journal-", suffix: ".jsonl"}.name(1)
+		path := recordSeries(dir).name(1)
 		if err := os.WriteFile(path, []byte(s), 0o600); err != nil {
 			t.Fatal(err)
 		}
