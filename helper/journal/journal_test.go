@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
@@ -287,154 +284,5 @@ func TestOneWriter(t *testing.T) {
 	mustOpen(t, dir, testOptions())
 	if _, err := Open(dir, testOptions()); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second writer got %v, want ErrLocked", err)
-	}
-}
-
-// tinyDisk mounts a file system of a few pages.
-func tinyDisk(t *testing.T, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a small file system needs root: %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
-
-func TestFullDisk(t *testing.T) {
-	dir := tinyDisk(t, "64k")
-	o := testOptions()
-	o.SegmentBytes = 1 << 20
-	j := mustOpen(t, dir, o)
-	var fault *Fault
-	wrote := 0
-	for range 500 {
-		err := j.Append(at(1, tenant(1, model.Paused), nil, nil))
-		if err == nil {
-			wrote++
-			continue
-		}
-		if !errors.As(err, &fault) || !errors.Is(err, unix.ENOSPC) {
-			t.Fatalf("full disk: %v", err)
-		}
-		break
-	}
-	if fault == nil || fault.Repeated {
-		t.Fatalf("after %d records: %+v", wrote, fault)
-	}
-	err := j.Append(at(1, tenant(2, model.Paused), nil, nil))
-	if !errors.As(err, &fault) || !fault.Repeated || j.Fault() == "" {
-		t.Errorf("the second failure for the same cause: %v, %+v", err, fault)
-	}
-	r, err := Replay(dir, "boot-a")
-	if err != nil || r.Skipped != 0 || int(r.Seq) != wrote {
-		t.Errorf("replay on the full disk: %+v, %v; want %d records", r, err, wrote)
-	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	appendAll(t, j, at(2, tenant(3, model.Running), nil, nil))
-	if j.Fault() != "" {
-		t.Errorf("fault %q after a success", j.Fault())
-	}
-	r, err = Replay(dir, "boot-a")
-	if err != nil || r.Skipped != 0 || !strings.Contains(fmt.Sprint(stopped(r)), "3@1") {
-		t.Errorf("replay after room was made: %+v, %v", r, err)
-	}
-}
-
-func TestRotationThatFails(t *testing.T) {
-	dir := t.TempDir()
-	o := testOptions()
-	o.SegmentBytes = 2000
-	j := mustOpen(t, dir, o)
-	j.records.dir = filepath.Join(dir, "file", "missing")
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	failures := 0
-	for i := range 20 {
-		if err := j.Append(at(i, tenant(1, model.Paused), nil, nil)); err != nil {
-			failures++
-		}
-	}
-	if failures != 1 {
-		t.Errorf("%d records were refused or warned of, want one warning: the old file goes on", failures)
-	}
-	if r, err := Replay(dir, "boot-a"); err != nil || r.Seq != 20 {
-		t.Errorf("newest record %d, %v; want 20", r.Seq, err)
-	}
-}
-
-// Somebody removes the folder under a running daemon: a restart must find what
-// lives nevertheless.
-func TestFilesThatVanish(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	j := mustOpen(t, dir, testOptions())
-	appendAll(t, j, at(1, tenant(1, model.Paused), nil, nil))
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2 * lookEvery {
-		appendAll(t, j, at(i, tenant(2, model.Running), nil, nil))
-	}
-	appendAll(t, j, at(500, tenant(3, model.Gone), nil, nil))
-	r, err := Replay(dir, "boot-a")
-	if err != nil || !stopped(r)["1@1"] || len(r.Live) != 2 {
-		t.Errorf("%+v, %v", stopped(r), err)
-	}
-	if past, err := Ended(dir, model.StatusQuery{}); err != nil || len(past) != 1 {
-		t.Errorf("history: %d, %v", len(past), err)
-	}
-}
-
-func TestClosedFileFails(t *testing.T) {
-	j := mustOpen(t, t.TempDir(), testOptions())
-	_ = j.Close()
-	var fault *Fault
-	if err := j.Append(at(1, tenant(1, model.New), nil, nil)); !errors.As(err, &fault) {
-		t.Errorf("append to a closed journal: %v", err)
-	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	j := mustOpen(b, b.TempDir(), testOptions())
-	r := at(1, tenant(1, model.Pausing), pause(1, 1), nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := j.Append(r); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkReplay replays a full file, the most that a replay ever reads,
-// however many records there were before.
-func BenchmarkReplay(b *testing.B) {
-	dir := b.TempDir()
-	o, _ := testOptions().withDefaults()
-	j := mustOpen(b, dir, o)
-	for i := 0; j.tail.size < o.SegmentBytes-4096; i++ {
-		appendAll(b, j, at(0, tenant(i%64, model.State(3+i%3)), nil, nil))
-	}
-	for b.Loop() {
-		if r, err := Replay(dir, "boot-a"); err != nil || len(r.Live) != 64 {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkReplayMillion replays what a million records left behind.
-func BenchmarkReplayMillion(b *testing.B) {
-	dir := b.TempDir()
-	j := mustOpen(b, dir, testOptions())
-	for i := range 1_000_000 {
-		ev := &model.Event{Kind: model.EvDone, Tenant: model.TenantID(fmt.Sprintf("%d@1", i%64)), Do: model.PrimPause, Action: uint64(i + 1)}
-		appendAll(b, j, at(i/100, tenant(i%64, model.State(3+i%3)), nil, ev))
-	}
-	for b.Loop() {
-		if r, err := Replay(dir, "boot-a"); err != nil || len(r.Live) != 64 || r.Seq != 1_000_000 {
-			b.Fatalf("%d live, record %d: %v", len(r.Live), r.Seq, err)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -338,78 +337,5 @@ func TestDegradedIsSaidOnce(t *testing.T) {
 	s.await(model.EvDegraded, len(s.events()))
 	if n := count(s.events(), model.EvDegraded); n != 2 {
 		t.Errorf("said %d times", n)
-	}
-}
-
-func TestUseIsAttributed(t *testing.T) {
-	s := newStage(t)
-	k := launch(t, family)
-	child := k.child(t)
-	k.child(t)
-	id := s.register(1, k.id)
-	s.gpus.set(model.GPUReport{GPUs: []model.GPU{{UUID: "GPU-0", Used: model.Known(9 * model.GiB),
-		Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(6 * model.GiB)}, {PID: 1, Memory: model.Known(model.GiB)}})}}})
-	eventually(t, "the tenant's use", func() bool {
-		sample := s.n.Sample(0)
-		for _, ts := range sample.Tenants {
-			if m, _ := ts.Use["GPU-0"].Memory.Get(); ts.Tenant == id && m == 6*model.GiB {
-				f, ok := sample.Foreign["GPU-0"].Get()
-				if !ok || f != 3*model.GiB || !ts.Busy || ts.Procs != 4 {
-					t.Fatalf("foreign %s (known %t), busy %t, %d processes", f, ok, ts.Busy, ts.Procs)
-				}
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// TestEndsAreToldOnceAndInOrder registers tasks that end at once, many at a
-// time.
-func TestEndsAreToldOnceAndInOrder(t *testing.T) {
-	s := newStage(t)
-	const jobs, tasks = 12, 4
-	var all sync.WaitGroup
-	for job := range uint32(jobs) {
-		for range tasks {
-			k := launch(t, "read go")
-			all.Go(func() {
-				_ = s.n.Register(model.Registration{JobID: job + 1, Proc: model.ProcID(k.id), GPUs: []string{"GPU-0"}})
-				_ = k.stdin.Close()
-				s.n.StepEnd(model.StepKey{JobID: job + 1})
-			})
-		}
-	}
-	all.Wait()
-	eventually(t, "all to end", func() bool {
-		evs := s.events()
-		open := map[model.TenantID]bool{}
-		for _, ev := range evs {
-			if ev.Kind == model.EvRegistered {
-				open[ev.Tenant] = true
-			}
-		}
-		return count(evs, model.EvEnded) >= len(open) && len(open) >= jobs
-	})
-	checkOrder(t, s.events())
-	if s.n.Tracker.Stats().Roots != 0 {
-		t.Errorf("%+v are watched of none", s.n.Tracker.Stats())
-	}
-}
-
-func checkOrder(t *testing.T, evs []model.Event) {
-	t.Helper()
-	state := map[model.TenantID]string{}
-	for _, ev := range evs {
-		switch was := state[ev.Tenant]; {
-		case was == "ended":
-			t.Errorf("%s: %s after its end", ev.Tenant, ev.Kind)
-		case was == "" && ev.Kind != model.EvRegistered && ev.Kind != model.EvAdopted:
-			t.Errorf("%s: %s before its registration", ev.Tenant, ev.Kind)
-		}
-		state[ev.Tenant] = "there"
-		if ev.Kind == model.EvEnded {
-			state[ev.Tenant] = "ended"
-		}
 	}
 }
