@@ -21,6 +21,7 @@ type muri struct {
 	kinds    []int32 // of each task
 	packs    []*pack // the pack each task runs in, nil where it waits
 	weights  packWeights
+	whole    bool // slow packs are not taken apart, as in the published figures of trace1
 }
 
 // pack is tasks of as many GPUs that share them.
@@ -158,7 +159,7 @@ func (m *muri) unpackSlow(classes []class) []*pack {
 	var all []*pack
 	for _, c := range classes {
 		for _, p := range c.packs {
-			if m.together.iteration(p.group) <= m.together.soloSum(p.group) {
+			if m.whole || m.together.iteration(p.group) <= m.together.soloSum(p.group) {
 				all = append(all, p)
 				continue
 			}
