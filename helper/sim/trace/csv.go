@@ -23,7 +23,7 @@ func readCSV(t *Table, out *Trace) error {
 	}
 	for _, n := range t.Names() {
 		if !slices.Contains(knownColumns[:], strings.ToLower(n)) {
-			out.note("column %q is not known and not used", n)
+			out.note("column %q is not known and not used%s", n, perhaps(n, knownColumns[:]))
 		}
 	}
 	seen, noWork := make(names), 0

@@ -39,7 +39,10 @@
 // JobID or JobIDRaw, Submit, one of ElapsedRaw and Elapsed, and one of
 // AllocTRES, ReqTRES, AllocGRES and ReqGRES are needed. TRES columns count GPUs
 // over all nodes, GRES columns on each. Job steps, jobs that never ran, still
-// run or had no GPU are left out, and a note says how many.
+// run or had no GPU are left out, and a note says how many. Of several rows of
+// one job, as sacct -D prints them of requeued ones, the last counts. Each part of
+// a heterogeneous job is a job of its own. Bars within a field are taken to be
+// in the one column that may hold them, such as JobName.
 //
 // # What is refused, what is assumed
 //

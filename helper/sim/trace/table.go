@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // Error is a fault in a file, and where it is.
@@ -38,6 +41,10 @@ type Table struct {
 	index map[string]int // column name in lower case to its place
 	row   row
 	rows  int
+
+	loose  int    // place of the column that may hold the mark between fields, -1 for none
+	joined int    // rows in which it did
+	advice string // what to do where a row has too many fields
 }
 
 // row is one line of a table: its fields, the column each begins at, and the
@@ -56,7 +63,7 @@ type lineReader interface {
 // OpenTable reads the header of a table: CSV, or fields between bars as sacct
 // writes them, either of them in gzip. The name is for messages.
 func OpenTable(r io.Reader, name string) (*Table, error) {
-	t := &Table{file: name, row: row{line: 1}}
+	t := &Table{file: name, row: row{line: 1}, loose: -1}
 	text, err := plain(r)
 	if err != nil {
 		return nil, t.fail(err)
@@ -121,13 +128,32 @@ func (t *Table) Next() error {
 		return io.EOF
 	case err != nil:
 		return t.fail(err)
-	case len(t.row.fields) != len(t.names):
+	}
+	t.join()
+	switch more := len(t.row.fields) - len(t.names); {
+	case more > 0:
+		return t.errorAt(0, "%d fields, but the header has %d%s", len(t.row.fields), len(t.names), t.advice)
+	case more < 0:
 		return t.errorAt(0, "%d fields, but the header has %d", len(t.row.fields), len(t.names))
 	}
 	if t.rows++; t.rows > maxRows {
 		return t.errorAt(0, "more than %d rows", maxRows)
 	}
 	return nil
+}
+
+// join makes one field of what a row has too much, where one column alone may hold
+// the mark between fields.
+func (t *Table) join() {
+	more := len(t.row.fields) - len(t.names)
+	if more <= 0 || t.loose < 0 {
+		return
+	}
+	t.joined++
+	from, to := t.loose, t.loose+more+1
+	t.row.fields[from] = strings.Join(t.row.fields[from:to], "|")
+	t.row.fields = slices.Delete(t.row.fields, from+1, to)
+	t.row.columns = slices.Delete(t.row.columns, from+1, to)
 }
 
 // Has says whether the table has a column.
@@ -140,10 +166,25 @@ func (t *Table) Has(name string) bool {
 func (t *Table) Need(names ...string) error {
 	for _, n := range names {
 		if !t.Has(n) {
-			return &Error{t.file, 1, 0, fmt.Sprintf("column %q is missing; the header has %s", n, strings.Join(t.names, ", "))}
+			return &Error{t.file, 1, 0, fmt.Sprintf("column %q is missing%s; the header has %s", n, perhaps(n, t.names), strings.Join(t.names, ", "))}
 		}
 	}
 	return nil
+}
+
+// perhaps names the word that a name was meant to be, where one is near: a slip
+// in three letters, two at least.
+func perhaps(name string, words []string) string {
+	best, least := "", max(2, len(name)/3)+1
+	for _, w := range words {
+		if d := model.Slips(strings.ToLower(name), strings.ToLower(w)); d < least {
+			best, least = w, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (is it %q?)", best)
 }
 
 // Names is the header.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 )
@@ -54,6 +55,10 @@ func unknownFormat(t *Table) error {
 		return t.errorAt(0, "this is a table of measured pairs, for --interference; a trace has the columns job_id, submit_s, duration_s and gpus")
 	case t.Has("overhead_s"):
 		return t.errorAt(0, "this is a table of restart times, for --cost; a trace has the columns job_id, submit_s, duration_s and gpus")
+	case len(t.names) == 1 && strings.HasPrefix(t.names[0], "JobID"):
+		return t.errorAt(0, "this looks like what sacct prints without -P: it is read with bars between the fields")
+	case strings.HasPrefix(t.names[0], "{"):
+		return t.errorAt(0, "this looks like JSON: a trace is CSV, or what sacct -P prints")
 	}
 	return t.Need("job_id", "submit_s", "gpus", "duration_s")
 }
@@ -61,7 +66,7 @@ func unknownFormat(t *Table) error {
 // finish checks what was read as a whole and puts it in order.
 func (tr *Trace) finish(t *Table) error {
 	if len(tr.Jobs) == 0 {
-		return t.errorAt(0, "no job is left to run: %d rows, %d notes", t.Rows(), len(tr.Notes))
+		return t.errorAt(0, "no job is left to run of %d rows%s", t.Rows(), tr.reasons())
 	}
 	bySubmit := func(a, b sim.Job) int {
 		switch {
@@ -77,6 +82,15 @@ func (tr *Trace) finish(t *Table) error {
 		tr.note("the rows are not in order of arrival; they are taken in that order")
 	}
 	return nil
+}
+
+// reasons is the notes as the end of a message.
+func (tr *Trace) reasons() string {
+	out := ""
+	for _, n := range tr.Notes {
+		out += "; " + strings.TrimPrefix(n, tr.File+": ")
+	}
+	return out
 }
 
 func (tr *Trace) note(format string, args ...any) {

@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -113,7 +114,13 @@ func TestReadRefuses(t *testing.T) {
 		"sacct GPUs":       {"JobID|Submit|ElapsedRaw|AllocTRES\n1|2025-10-01T12:00:00|5|cpu=1,gres/gpu=x\n", `t.csv:2:25: AllocTRES: "gres/gpu=x" is no count`},
 		"sacct no GPUs":    {"JobID|Submit|ElapsedRaw\n1|2025-10-01T12:00:00|5\n", `t.csv:1: column "AllocTRES" is missing`},
 		"sacct no elapsed": {"JobID|Submit|AllocTRES\n", `t.csv:1: column "ElapsedRaw" is missing`},
-		"sacct bar":        {"JobID|JobName|Submit|ElapsedRaw|AllocTRES\n1|a|b|2025-10-01T12:00:00|5|gres/gpu=1\n", "t.csv:2: 6 fields, but the header has 5"},
+		"sacct bar":        {"JobID|JobName|Comment|Submit|ElapsedRaw|AllocTRES\n1|a|b|c|2025-10-01T12:00:00|5|gres/gpu=1\n", "t.csv:2: 7 fields, but the header has 6; of JobName, Comment one holds a bar"},
+		"sacct cut short":  {"JobID|JobName|Submit|ElapsedRaw|AllocTRES\n1|a|b\n", "t.csv:2: 3 fields, but the header has 5"},
+		"sacct without -P": {"JobID           JobName  Partition\n------------ ---------- ----------\n", "without -P"},
+		"sacct --json":     {"{\n", "looks like JSON"},
+		"sacct no GPU":     {"JobID|Submit|ElapsedRaw|AllocTRES\n1|2025-10-01T12:00:00|5|cpu=1\n", "no job is left to run of 1 rows; column"},
+		"sacct not told":   {"JobID|Submit|ElapsedRaw|AllocTRES\n1|2025-10-01T12:00:00|5|cpu=1\n", "had no GPU in AllocTRES, where Slurm counts them if its AccountingStorageTRES"},
+		"a slip":           {"job_id,submit_s,duration_s,gpu\n1,2,3,1\n", `column "gpus" is missing (is it "gpu"?)`},
 	} {
 		_, err := Read(strings.NewReader(c.text), "t.csv")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -123,11 +130,11 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	tr := read(t, "job_id,submit_s,duration_s,gpus,colour\n1,9,10,1,red\n2,5,,1,blue\n3,4,7,1,\n")
+	tr := read(t, "job_id,submit_s,duration_s,gpus,priorty\n1,9,10,1,red\n2,5,,1,blue\n3,4,7,1,\n")
 	if len(tr.Jobs) != 2 || tr.Jobs[0].ID != "3" || tr.Jobs[1].ID != "1" {
 		t.Errorf("jobs %v, want 3 before 1", tr.Jobs)
 	}
-	for i, want := range []string{`column "colour" is not known`, "1 of 3 jobs are left out", "not in order of arrival"} {
+	for i, want := range []string{`column "priorty" is not known and not used (is it "priority"?)`, "1 of 3 jobs are left out", "not in order of arrival"} {
 		if i >= len(tr.Notes) || !strings.Contains(tr.Notes[i], want) {
 			t.Fatalf("notes %q, want %q at %d", tr.Notes, want, i)
 		}
@@ -147,6 +154,43 @@ func TestColumnsOfSacct(t *testing.T) {
 	tr = read(t, "job_id,submit_s,duration_s,gpus,account,partition\n1,0,10,1,vision,gpu\n")
 	if j := tr.Jobs[0]; j.Account != "vision" || j.Partition != "gpu" || len(tr.Notes) > 0 {
 		t.Errorf("job %+v, notes %q", j, tr.Notes)
+	}
+}
+
+// TestMonthOfASite reads what a site's accounting holds beside plain jobs: names
+// with bars and commas, arrays, heterogeneous, cancelled and requeued jobs, jobs
+// without GPUs, two outputs one after the other.
+func TestMonthOfASite(t *testing.T) {
+	const header = "JobID|User|Account|Partition|JobName|Submit|ElapsedRaw|Timelimit|NNodes|State|AllocTRES\n"
+	tr := read(t, header+`7|ann|a|gpu|lr=1|wd=2|2025-10-01T12:00:00|60|UNLIMITED|1|COMPLETED|cpu=4,gres/gpu:a100=1,gres/gpu=1
+7.batch||a||batch|2025-10-01T12:00:00|60||1|COMPLETED|cpu=4
+8_1|ann|a|gpu|"sweep", of|two|2025-10-01T12:00:01|61|Partition_Limit|1|TIMEOUT|gres/gpu=1
+8_[2-9%2]|ann|a|gpu|"sweep", of|two|2025-10-01T12:00:01|0|Partition_Limit|1|CANCELLED by 1000|
+9+0|ann|a|gpu|het|2025-10-01T12:00:02|62|01:00:00|1|COMPLETED|gres/gpu=2
+9+1|ann|a|gpu|het|2025-10-01T12:00:02|62|01:00:00|2|COMPLETED|gres/gpu=4
+10|bob|b|gpu||2025-10-01T12:00:03|30|01:00:00|1|REQUEUED|gres/gpu=1
+11|bob|b|gpu|lost|2025-10-01T12:00:04|30|01:00:00|1|NODE_FAIL|gres/gpu=1
+11|bob|b|gpu|lost|2025-10-01T12:00:34|64|01:00:00|1|COMPLETED|gres/gpu=1
+12|bob|b|cpu|cpus|2025-10-01T12:00:05|65|01:00:00|1|COMPLETED|cpu=4
+13|bob|b|gpu|spans the months|2025-10-01T12:00:06|600|01:00:00|1|RUNNING|gres/gpu=1
+`+header+`10|bob|b|gpu||2025-10-01T12:00:33|63|01:00:00|1|COMPLETED|gres/gpu=1
+13|bob|b|gpu|spans the months|2025-10-01T12:00:06|666|01:00:00|1|CANCELLED by 1000|gres/gpu=1
+`)
+	var got []string
+	for i := range tr.Jobs {
+		j := &tr.Jobs[i]
+		got = append(got, fmt.Sprintf("%s %s: %v s on %d from %v", j.ID, j.Model, j.Work(), j.GPUs, j.Submit))
+	}
+	want := []string{"7 lr=1|wd=2: 60 s on 1 from 0", `8_1 "sweep", of|two: 61 s on 1 from 1`, "9+0 het: 62 s on 2 from 2", "9+1 het: 62 s on 4 from 2",
+		"13 spans the months: 666 s on 1 from 6", "10 : 63 s on 1 from 33", "11 lost: 64 s on 1 from 34"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("jobs (-want +got):\n%s", diff)
+	}
+	notes := strings.Join(tr.Notes, "\n")
+	for _, want := range []string{"job steps left out, since their jobs count: 1", "more header lines left out: 1", "their last row counts: 3", "never ran: 1", "had no GPU: 1", "a job of its own: 2", "in JobName: 3"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no note with %q in:\n%s", want, notes)
+		}
 	}
 }
 
@@ -224,6 +268,7 @@ func FuzzRead(f *testing.F) {
 		"job_id,submit_s,duration_s,gpus,model,iterations,iter_ms,t_load_cpu_ms,t_gpu_ms,t_net_ms,priority\na,0,,4,\"x\ny\",10,5,1,2,3,1\nb,1,5,1,,,,,,,\n",
 		"JobID|User|Submit|ElapsedRaw|Timelimit|NNodes|State|AllocTRES\n1|u|2025-10-01T12:00:00|5|1-00:00:00|1|COMPLETED|gres/gpu:a=2,gres/gpu=2\n1.0|u|2025-10-01T12:00:00|5||1|COMPLETED|\n",
 		"JobIDRaw|Submit|Elapsed|NNodes|ReqGRES\n1|1759320000|01:02|2|gpu:3,shard:2(IDX:1)\n",
+		"JobID|JobName|Submit|ElapsedRaw|AllocTRES|\n1|a|b|1759320000|5|gres/gpu=1|\n1|a|1759320009|5|gres/gpu=1|\n",
 		"\xef\xbb\xbfjob_id,submit_s,duration_s,gpus,total_steps\r\n1,0,10,1,3\r\n",
 		"\x1f\x8b",
 	} {
