@@ -52,7 +52,7 @@ func useShared(t *testing.T) *Cluster {
 func TestBatchJob(t *testing.T) {
 	t.Parallel()
 	c := useShared(t)
-	id := c.Sbatch(t, `echo "$SLURMTEST_WORD on $SLURMD_NODENAME"; exit 3`)
+	id := c.Sbatch(t, `echo "$SLURMTEST_WORD on $SLURMD_NODENAME"; exit 3`, "--job-name=x JobState=RUNNING ExitCode=0:0 StdOut=/x")
 	job := c.WaitDone(t, id, patience)
 	if job.State != "FAILED" || job.ExitCode != 3 {
 		t.Errorf("state %s, exit %d, want FAILED, 3", job.State, job.ExitCode)

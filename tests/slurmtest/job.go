@@ -40,14 +40,14 @@ func (j Job) Ended() bool { return slices.Contains(ended, j.State) }
 // Jobs returns what scontrol knows by this id: one job, or the tasks of an
 // array, or the components of a het job.
 func (c *Cluster) Jobs(id int) ([]Job, error) {
-	result := c.Run("scontrol", "show", "job", "-o", strconv.Itoa(id))
+	result := c.Run("scontrol", "show", "job", strconv.Itoa(id))
 	if result.Exit != 0 {
 		return nil, fmt.Errorf("show job %d: %s", id, result)
 	}
 	var jobs []Job
-	for line := range strings.Lines(result.Stdout) {
-		if strings.HasPrefix(line, "JobId=") {
-			jobs = append(jobs, parseJob(strings.TrimSpace(line)))
+	for text := range strings.SplitSeq(result.Stdout, "\n\n") {
+		if strings.HasPrefix(text, "JobId=") {
+			jobs = append(jobs, parseJob(text))
 		}
 	}
 	return jobs, nil
@@ -112,24 +112,33 @@ func (c *Cluster) JobOutput(t testing.TB, id int) string {
 	return string(text)
 }
 
-// field finds where a field of scontrol's one-line form begins. A value may
-// hold spaces, a name does not.
+// field finds the next field of a line of scontrol's. A value may hold spaces, a
+// name does not.
 var field = regexp.MustCompile(`(?:^| )([A-Za-z][A-Za-z0-9_/:]*)=`)
 
-// parseJob reads a line of `scontrol show job -o`. A value that holds what
-// looks like a field (" a=b" in a job's name) is cut there; of two fields with
-// one name the first counts.
-func parseJob(line string) Job {
+// written are the fields that hold what a user wrote, which may look like any
+// other field. Each is the last of its line.
+var written = []string{"JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Extra"}
+
+// parseJob reads what `scontrol show job` says of a job, in several lines. Of two
+// fields with one name the first counts.
+func parseJob(text string) Job {
 	fields := map[string]string{}
-	places := field.FindAllStringSubmatchIndex(line, -1)
-	for i, place := range places {
-		end := len(line)
-		if i+1 < len(places) {
-			end = places[i+1][0]
-		}
-		name := line[place[2]:place[3]]
-		if _, known := fields[name]; !known {
-			fields[name] = line[place[1]:end]
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		places := field.FindAllStringSubmatchIndex(line, -1)
+		for i, place := range places {
+			name, end := line[place[2]:place[3]], len(line)
+			last := slices.Contains(written, name)
+			if i+1 < len(places) && !last {
+				end = places[i+1][0]
+			}
+			if _, known := fields[name]; !known {
+				fields[name] = line[place[1]:end]
+			}
+			if last {
+				break
+			}
 		}
 	}
 	job := Job{State: fields["JobState"], Reason: fields["Reason"], StdOut: fields["StdOut"], Fields: fields}

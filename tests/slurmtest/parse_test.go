@@ -10,29 +10,31 @@ import (
 
 func TestParseJob(t *testing.T) {
 	tests := []struct {
-		name, line string
+		name, text string
 		want       Job
 	}{
-		{"running", "JobId=7 JobName=wrap JobState=RUNNING Reason=None ExitCode=0:0 StdOut=/x/out",
+		{"running", "JobId=7 JobName=wrap\n   JobState=RUNNING Reason=None Dependency=(null)\n   Requeue=1 Restarts=0 ExitCode=0:0\n   StdOut=/x/out\n",
 			Job{ID: 7, State: "RUNNING", Reason: "None", StdOut: "/x/out"}},
-		{"failed after a requeue", "JobId=8 JobState=FAILED Restarts=2 ExitCode=3:0",
+		{"failed after a requeue", "JobId=8 JobName=x\n   JobState=FAILED\n   Restarts=2 ExitCode=3:0",
 			Job{ID: 8, State: "FAILED", Restarts: 2, ExitCode: 3}},
-		{"ended by a signal", "JobId=9 JobState=CANCELLED ExitCode=0:15",
+		{"ended by a signal", "JobId=9 JobName=x\n   JobState=CANCELLED\n   ExitCode=0:15",
 			Job{ID: 9, State: "CANCELLED", Signal: 15}},
-		{"spaces in a value", "JobId=10 JobName=two words StdOut=/x/a b",
+		{"spaces in values", "JobId=10 JobName=two words\n   StdOut=/x/a b",
 			Job{ID: 10, StdOut: "/x/a b"}},
-		{"an array's task", "JobId=12 ArrayJobId=11 ArrayTaskId=1 JobState=PENDING",
+		{"an array's task", "JobId=12 ArrayJobId=11 ArrayTaskId=1 JobName=x\n   JobState=PENDING",
 			Job{ID: 12, State: "PENDING"}},
-		{"a name that poses as a field", "JobId=13 JobName=x JobId=99 JobState=RUNNING",
+		{"a name that poses as fields", "JobId=13 JobName=x JobId=99 JobState=COMPLETED ExitCode=1:0\n   JobState=RUNNING",
 			Job{ID: 13, State: "RUNNING"}},
+		{"a path that poses as fields", "JobId=14 JobName=x\n   WorkDir=/x Restarts=7\n   StdOut=/x ExitCode=1:0\n   Restarts=2",
+			Job{ID: 14, StdOut: "/x ExitCode=1:0", Restarts: 2}},
 		{"nothing", "", Job{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := parseJob(test.line)
+			got := parseJob(test.text)
 			got.Fields = nil
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("parseJob(%q), -want +got:\n%s", test.line, diff)
+				t.Errorf("parseJob(%q), -want +got:\n%s", test.text, diff)
 			}
 		})
 	}
