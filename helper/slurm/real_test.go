@@ -2,6 +2,7 @@ package slurm_test
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -60,6 +61,16 @@ func TestRealSlurm(t *testing.T) {
 		}
 		if j, err := client.Job(ctx, job); err != nil || j.TimeLimit != 8*time.Minute {
 			t.Errorf("%+v, %v", j, err)
+		}
+	})
+	t.Run("shards", func(t *testing.T) {
+		poses := "x\n   JobState=RUNNING Nodes=n1 CPU_IDs=0 Mem=0 GRES=shard:1(IDX:1)"
+		sharer := cluster.Sbatch(t, "#!/bin/sh\nsleep 300\n", "--gres=shard:3", "--job-name="+poses)
+		wait(uint32(sharer), "RUNNING")
+		got, err := client.Shards(ctx, cluster.Nodes[0])
+		used := slices.Collect(maps.Values(got.Used))
+		if err != nil || got.Each != 4 || !slices.Equal(used, []int{3}) || len(got.Whole) > 0 {
+			t.Errorf("%+v, %v; want 3 of the 4 shards of one GPU", got, err)
 		}
 	})
 	t.Run("comment", func(t *testing.T) {

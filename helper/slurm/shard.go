@@ -18,9 +18,16 @@ type Shards struct {
 
 var (
 	nodeGres = regexp.MustCompile(` Gres=(\S+)`)
-	jobNode  = regexp.MustCompile(` Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)`)
-	gresUse  = regexp.MustCompile(`^(gpu|shard)(?::[^:(]+)?:(\d+)\(IDX:(\d+)(?:-(\d+))?\)$`)
+	// Lines that Slurm begins: what a user wrote stands behind a field of its own.
+	jobState = regexp.MustCompile(`(?m)^   JobState=(?:RUNNING|SUSPENDED|COMPLETING) `)
+	jobNode  = regexp.MustCompile(`(?m)^     Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)`)
+	// What a job has of one kind: its numbers on the node (IDX:0-1,3), or, of
+	// shards in newer versions, how many of each GPU's (1/8,0/8).
+	gresUse = regexp.MustCompile(`(gpu|shard)(?::[^:(,]+)?:(\d+)\(([^)]*)\)`)
 )
+
+// maxGPUs bounds what a range of numbers is believed to name.
+const maxGPUs = 1024
 
 // errShards says that shards cannot be told apart by GPU.
 var errShards = errors.New("it cannot be told which GPU the shards are of")
@@ -36,12 +43,12 @@ func (c *Client) Shards(ctx context.Context, node string) (Shards, error) {
 	if s.Each, err = shardsEach(text); err != nil {
 		return s, fmt.Errorf("node %s: %w", node, err)
 	}
-	jobs, err := c.call(ctx, "scontrol", "-d", "show", "job", "-o")
+	jobs, err := c.call(ctx, "scontrol", "-d", "show", "job")
 	if err != nil {
 		return s, err
 	}
-	for job := range strings.Lines(jobs) {
-		if strings.Contains(job, " JobState=RUNNING ") || strings.Contains(job, " JobState=SUSPENDED ") || strings.Contains(job, " JobState=COMPLETING ") {
+	for job := range strings.SplitSeq(jobs, "\n\n") {
+		if jobState.MatchString(job) {
 			if err := s.take(job, node); err != nil {
 				return s, err
 			}
@@ -81,38 +88,81 @@ func (s *Shards) take(job, node string) error {
 			}
 			continue
 		}
-		for _, g := range strings.Split(m[2], ",") {
-			if err := s.use(g); err != nil {
-				return err
-			}
+		if err := s.use(m[2]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// use adds what a job has of this node's GPUs and shards.
 func (s *Shards) use(gres string) error {
-	m := gresUse.FindStringSubmatch(gres)
-	switch {
-	case m == nil && (strings.HasPrefix(gres, "shard") || strings.HasPrefix(gres, "gpu")):
-		return errShards
-	case m == nil:
-		return nil
-	}
-	n, _ := strconv.Atoi(m[2])
-	from, _ := strconv.Atoi(m[3])
-	to := from
-	if m[4] != "" {
-		to, _ = strconv.Atoi(m[4])
-	}
-	if m[1] == "gpu" {
-		for i := from; i <= to; i++ {
-			s.Whole[i] = true
+	for _, m := range gresUse.FindAllStringSubmatch(gres, -1) {
+		numbers, indexed := strings.CutPrefix(m[3], "IDX:")
+		var err error
+		switch {
+		case m[1] == "shard" && indexed:
+			err = s.useOne(m[2], numbers)
+		case m[1] == "shard":
+			err = s.useEach(numbers)
+		default:
+			err = s.useWhole(numbers)
 		}
-		return nil
+		if err != nil {
+			return errShards
+		}
 	}
-	if to != from {
+	if rest := gresUse.ReplaceAllString(gres, ""); strings.Contains(rest, "gpu:") || strings.Contains(rest, "shard:") {
 		return errShards
 	}
-	s.Used[from] += n
+	return nil
+}
+
+// useOne adds shards of a single GPU; of several it cannot be told.
+func (s *Shards) useOne(count, gpu string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(gpu)
+	if err != nil {
+		return err
+	}
+	s.Used[number] += n
+	return nil
+}
+
+// useEach adds shards of each GPU: "2/8,0/8".
+func (s *Shards) useEach(uses string) error {
+	for gpu, use := range strings.Split(uses, ",") {
+		count, _, _ := strings.Cut(use, "/")
+		if n, err := strconv.Atoi(count); err != nil {
+			return err
+		} else if n > 0 {
+			s.Used[gpu] += n
+		}
+	}
+	return nil
+}
+
+// useWhole adds whole GPUs: "0-1,3".
+func (s *Shards) useWhole(numbers string) error {
+	for part := range strings.SplitSeq(numbers, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.Atoi(first)
+		if err != nil {
+			return err
+		}
+		to, err := strconv.Atoi(last)
+		if err != nil {
+			return err
+		}
+		for gpu := from; gpu <= min(to, from+maxGPUs); gpu++ {
+			s.Whole[gpu] = true
+		}
+	}
 	return nil
 }
