@@ -90,7 +90,7 @@ func TestPlace(t *testing.T) {
 		{name: "fewer turns", policy: "[share]\ntogether = 1\n[place]\nrank = '-place.turns'", now: []string{"1 gpu=0", "2 gpu=1", "3 gpu=1", "4 gpu=2", "5 gpu=2"}, want: "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &policy.Policy{}
+			var p *policy.Policy
 			if strings.Contains(c.policy, "=") {
 				p = parsed(t, "name = 'x'\n"+c.policy)
 			} else {

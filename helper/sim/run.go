@@ -122,7 +122,7 @@ func (r *runner) moment(at float64) {
 	if r.wake <= r.Now {
 		r.wake = math.Nextafter(r.Now, Never)
 	}
-	if r.Cost.EveryMoment && !(r.Stays && r.arrived+r.ended == before) {
+	if r.Cost.EveryMoment && (!r.Stays || r.arrived+r.ended != before) {
 		r.charge()
 	}
 	if r.progress != nil && r.moments%progressEvery == 0 {

@@ -41,7 +41,7 @@ type trial struct {
 	against, journal, trace, gpuMemory string
 
 	nodes, perNode, shards int
-	json, help             bool
+	json                   bool
 }
 
 // trial tells whether a command line of gimbal policies asks for try, and
