@@ -52,7 +52,7 @@ func TestMemoryOfNobody(t *testing.T) {
 func TestTasksStopTogether(t *testing.T) {
 	r := newRig(t, setting{config: impatient})
 	r.start()
-	k := r.living(nil, nil)
+	k := r.living(nil)
 	for range 7 {
 		r.join(k).trains()
 	}
@@ -84,17 +84,17 @@ func TestWhoseConnectionIsGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setting{config: impatient})
 	r.start()
-	k, stopped := r.living(nil, nil), r.living(nil, nil)
-	workers := childrenOf(k.cmd.Process.Pid)
+	k, stopped := r.living(nil), r.living(nil)
+	workers := childrenOf(k.root())
 	for _, pid := range workers {
 		kill(t, pid, unix.SIGSTOP) // they would end with their trainer
 	}
-	kill(t, k.cmd.Process.Pid, unix.SIGKILL)
+	kill(t, k.root(), unix.SIGKILL)
 	<-k.done
-	kill(t, stopped.cmd.Process.Pid, unix.SIGSTOP)
+	kill(t, stopped.root(), unix.SIGSTOP)
 	for range 2 {
 		time.Sleep(500 * time.Millisecond)
-		for _, pid := range append(workers, stopped.cmd.Process.Pid) {
+		for _, pid := range append(workers, stopped.root()) {
 			if s, ok := statOf(pid); !ok || s.state != 'T' {
 				t.Errorf("process %d is there: %t, %c", pid, ok, s.state)
 			}
@@ -102,7 +102,7 @@ func TestWhoseConnectionIsGone(t *testing.T) {
 		r.killed()
 		r.start()
 	}
-	kill(t, stopped.cmd.Process.Pid, unix.SIGCONT)
+	kill(t, stopped.root(), unix.SIGCONT)
 	stopped.trains()
 	stopped.finish()
 	for _, pid := range workers {

@@ -51,7 +51,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r, dir := newDiskRig(t)
 	r.start()
-	runs, paused, left := r.living(nil, nil), r.living(nil, nil), r.living(nil, nil)
+	runs, paused, left := r.living(nil), r.living(nil), r.living(nil)
 	for _, k := range []*task{paused, left} {
 		r.order(k, model.PrimPause)
 		r.await(k, model.Paused)
@@ -88,7 +88,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	r, dir := newDiskRig(t)
 	r.start()
-	k := r.living(nil, nil)
+	k := r.living(nil)
 	r.order(k, model.PrimPause)
 	r.await(k, model.Paused)
 	r.killedBoth()
@@ -136,7 +136,7 @@ func TestTornFiles(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setting{config: impatient})
 	r.start()
-	k := r.living(nil, nil)
+	k := r.living(nil)
 	r.order(k, model.PrimPause)
 	r.await(k, model.Paused)
 	r.killedBoth()
@@ -168,25 +168,11 @@ func TestAnotherBoot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setting{config: impatient})
 	r.start()
-	k := r.living(nil, nil)
+	k := r.living(nil)
 	r.order(k, model.PrimPause)
 	r.await(k, model.Paused)
 	r.killedBoth()
-	boot, err := journal.BootID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, _ := filepath.Glob(r.path("state/journal-*.jsonl"))
-	for _, file := range append(files, r.path("run/stopped")) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other := strings.ReplaceAll(string(text), boot, strings.Repeat("0", 8)+boot[8:])
-		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.otherBoot()
 	r.start()
 	if reply := r.status(); len(reply.Tenants) != 0 {
 		t.Errorf("tenants of another boot are there: %+v", reply.Tenants)
@@ -197,5 +183,25 @@ func TestAnotherBoot(t *testing.T) {
 	}
 	if len(k.stopped()) != len(k.pids()) {
 		t.Error("a process of another boot's pid was continued")
+	}
+}
+
+// otherBoot has everything that was written down be of another boot.
+func (r *rig) otherBoot() {
+	r.t.Helper()
+	boot, err := journal.BootID()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	files, _ := filepath.Glob(r.path("state/journal-*.jsonl"))
+	for _, file := range append(files, r.path("run/stopped")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		other := strings.ReplaceAll(string(text), boot, strings.Repeat("0", 8)+boot[8:])
+		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }

@@ -23,29 +23,31 @@ import (
 // patience bounds waits for what takes a moment on an idle machine.
 const patience = 40 * time.Second
 
-// rig is a node without Slurm: a simulated GPU, gimbald, tasks, and processes
-// that are none of its business.
+// rig is a node, with a real Slurm or none: a simulated GPU, gimbald, tasks, and
+// processes that are none of its business.
 type rig struct {
-	t       *testing.T
-	gpu     *simgpu.Device
-	dir     string
-	program string
-	cmd     *exec.Cmd
-	done    chan struct{}
-	strange *strangers
+	launcher launcher
+	t        *testing.T
+	gpu      *simgpu.Device
+	dir      string
+	program  string
+	cmd      *exec.Cmd
+	done     chan struct{}
+	strange  *strangers
 
 	mu    sync.Mutex
 	tasks []*task
-	last  uint32 // job
+	last  int // task
 }
 
 // setting is what of a rig differs between tests.
 type setting struct {
-	policy string // the text of the default policy
-	config string // more of gimbald.toml
-	gpu    simgpu.Options
-	state  string // state folder; "": one in the rig's own
-	run    string // folder of the socket and what is stopped; "": one in the rig's own
+	policy  string // the text of the default policy
+	config  string // more of gimbald.toml
+	gpu     simgpu.Options
+	freezer bool   // each job has a freezer of cgroup v1
+	state   string // state folder; "": one in the rig's own
+	run     string // folder of the socket and what is stopped; "": one in the rig's own
 }
 
 // turnless is a policy by which nothing happens that is not ordered.
@@ -72,26 +74,11 @@ func newRig(t *testing.T, s setting) *rig {
 			t.Fatal(err)
 		}
 	}
-	r.writeSlurm()
+	r.launcher = newAlone(r, s)
 	r.writeConfig(s)
 	r.strange = newStrangers(t, r)
 	t.Cleanup(r.end)
 	return r
-}
-
-// writeSlurm makes commands that end a job as Slurm does: they have the pids of
-// its tasks from the test.
-func (r *rig) writeSlurm() {
-	script := fmt.Sprintf(`#!/bin/sh
-echo "$0 $*" >>%[1]s/called
-case "$*" in
-"requeue "*|[0-9]*) for p in $(cat %[1]s/jobs/${2:-$1}); do kill -CONT $p; kill -TERM $p; done ;;
-*--jobs=*) echo "$*" | sed 's/.*--jobs=\([0-9]*\).*/\1|RUNNING|N\/A|UNLIMITED|n0|None/' ;;
-esac
-`, r.dir)
-	for _, name := range []string{"scontrol", "scancel", "squeue"} {
-		r.write(filepath.Join("slurm", name), script)
-	}
 }
 
 func (r *rig) write(name, text string) {
@@ -111,10 +98,11 @@ func (r *rig) writeConfig(s setting) {
 	if s.run == "" {
 		s.run = r.path("run")
 	}
+	node, slurm := r.launcher.settings()
 	r.write("policies.d/test.toml", s.policy)
 	r.write("gimbald.toml", fmt.Sprintf(`schema = 1
 [node]
-name = "n0"
+name = %q
 state_dir = %q
 pending_dir = %q
 [socket]
@@ -126,10 +114,10 @@ interval = "50ms"
 default = "test"
 dir = %q
 [slurm]
-bin = %q
+%s
 [access]
 private = false
-`, s.state, r.path("run/pending"), filepath.Join(s.run, "gimbald.sock"), simgpu.NVML(""), r.path("policies.d"), r.path("slurm"))+s.config)
+`, node, s.state, r.path("run/pending"), filepath.Join(s.run, "gimbald.sock"), simgpu.NVML(""), r.path("policies.d"), slurm)+s.config)
 }
 
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }

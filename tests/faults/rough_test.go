@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -88,7 +87,7 @@ func TestOldGuard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setting{config: impatient})
 	r.start()
-	k := r.living(nil, nil)
+	k := r.living(nil)
 	old := r.guard()
 	kill(t, old, unix.SIGSTOP)
 	r.killed()
@@ -101,57 +100,6 @@ func TestOldGuard(t *testing.T) {
 		t.Errorf("it is %s, and %d of %d processes are stopped", v.State, len(k.stopped()), len(k.pids()))
 	}
 	r.finishAll()
-}
-
-// TestReusedPids: the pid of a process that was stopped is another's by the time
-// the next daemon comes. Somebody has stopped that one: it stays stopped.
-func TestReusedPids(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, setting{config: impatient})
-	r.start()
-	k := r.launch("1GiB", "--memory 512MiB --gpu-ms 5 --cpu-ms 5")
-	r.await(k, model.Running)
-	k.trains()
-	r.order(k, model.PrimPause)
-	r.await(k, model.Paused)
-	r.killedBoth()
-	pid := k.cmd.Process.Pid
-	kill(t, pid, unix.SIGKILL)
-	<-k.done
-	other := atPid(t, pid)
-	kill(t, pid, unix.SIGSTOP)
-	r.start()
-	time.Sleep(300 * time.Millisecond)
-	if s, ok := statOf(pid); !ok || s.state != 'T' {
-		t.Errorf("a stranger with a pid that was ours is %c", s.state)
-	}
-	if reply := r.status(); len(reply.Tenants) > 0 {
-		t.Errorf("a stranger counts as %+v", reply.Tenants)
-	}
-	_ = other.Process.Kill()
-	_ = other.Wait()
-}
-
-// atPid starts a process that has this pid.
-func atPid(t *testing.T, pid int) *exec.Cmd {
-	t.Helper()
-	const last = "/proc/sys/kernel/ns_last_pid"
-	for range 200 {
-		if err := os.WriteFile(last, fmt.Append(nil, pid-1), 0); err != nil {
-			t.Skipf("SKIPPED: no pid can be asked for: %v", err)
-		}
-		cmd := exec.Command("sleep", "1000")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if cmd.Process.Pid == pid {
-			return cmd
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}
-	t.Skip("SKIPPED: the pid went to somebody else each time")
-	return nil
 }
 
 // TestDriverThatFails: with a driver that is not there yet, is gone, mismatched,
@@ -169,7 +117,7 @@ func TestDriverThatFails(t *testing.T) {
 			r := newRig(t, setting{config: impatient})
 			r.write("gimbald.toml", withStale(r))
 			r.start()
-			k := r.living(nil, nil)
+			k := r.living(nil)
 			r.order(k, model.PrimPause)
 			r.await(k, model.Paused)
 			r.gpu.Ctl("set", c.broken)
@@ -198,7 +146,7 @@ func TestDriverThatFails(t *testing.T) {
 		eventually(t, patience, "the node is degraded", func() bool { return r.status().Degraded != "" })
 		r.gpu.Restart(simgpu.Options{})
 		eventually(t, patience, "it is managed", func() bool { return r.status().Degraded == "" })
-		k := r.living(nil, nil)
+		k := r.living(nil)
 		r.order(k, model.PrimPause)
 		r.await(k, model.Paused)
 		r.finishAll()
@@ -229,8 +177,8 @@ func TestDebugger(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setting{config: impatient})
 	r.start()
-	k := r.living(nil, nil)
-	children := childrenOf(k.cmd.Process.Pid)
+	k := r.living(nil)
+	children := childrenOf(k.root())
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pid := children[0]
@@ -260,9 +208,9 @@ func TestDebugger(t *testing.T) {
 // thawed, and its tenant is shown as stopped by another.
 func TestAnothersFreeze(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{config: impatient, freezer: true})
 	r.start()
-	k := r.living(nil, inFreezer)
+	k := r.living(nil)
 	state := fmt.Sprintf("%s/uid_0/job_%d/step_0/freezer.state", freezerRoot(r), k.job)
 	if err := os.WriteFile(state, []byte("FROZEN"), 0); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -35,14 +34,16 @@ const impatient = "[guard]\nstall = \"1s\"\nheld = \"1s\"\n"
 
 func scenes() []scene {
 	plain := setting{config: impatient}
+	inCgroup := setting{config: impatient, freezer: true}
 	return []scene{
-		{name: "pause", setting: plain, play: playPause(nil)},
-		{name: "resume", setting: plain, play: playResume(nil)},
-		{name: "freeze", setting: plain, play: playPause(inFreezer)},
-		{name: "thaw", setting: plain, play: playResume(inFreezer)},
+		{name: "pause", setting: plain, play: playPause},
+		{name: "resume", setting: plain, play: playResume},
+		{name: "freeze", setting: inCgroup, play: playPause},
+		{name: "thaw", setting: inCgroup, play: playResume},
 		{name: "hold", setting: plain, play: playHold},
 		{name: "let a held one go", setting: plain, play: playAdmit},
 		{name: "swap and restore", setting: swapping(), play: playSwap},
+		{name: "throttle", setting: throttling(), play: playThrottle},
 		{name: "a task joins a paused tenant", setting: plain, play: playJoin},
 		{name: "somebody continues a paused tenant", setting: plain, play: playContinued},
 		{name: "notify", setting: plain, play: playNotify},
@@ -56,35 +57,31 @@ func scenes() []scene {
 }
 
 // living is the task that a scene works on: a new one once it has ended.
-func (r *rig) living(k *task, place func(*task)) *task {
+func (r *rig) living(k *task) *task {
 	if k != nil && k.alive() {
 		return k
 	}
-	k = r.launchIn(place, "2GiB", trainer+" --notify USR1:"+r.path("notified"))
+	k = r.launch("2GiB", trainer+" --notify USR1:"+r.path("notified"))
 	r.await(k, model.Running)
 	k.trains()
 	return k
 }
 
-func playPause(place func(*task)) func(r *rig) play {
-	return func(r *rig) play {
-		var k *task
-		return play{
-			prepare: func() { k = r.living(k, place); r.order(k, "release"); r.await(k, model.Running); k.trains() },
-			begin:   func() { r.order(k, model.PrimPause) },
-			over:    func() bool { return r.is(k, model.Paused) },
-		}
+func playPause(r *rig) play {
+	var k *task
+	return play{
+		prepare: func() { k = r.living(k); r.order(k, "release"); r.await(k, model.Running); k.trains() },
+		begin:   func() { r.order(k, model.PrimPause) },
+		over:    func() bool { return r.is(k, model.Paused) },
 	}
 }
 
-func playResume(place func(*task)) func(r *rig) play {
-	return func(r *rig) play {
-		var k *task
-		return play{
-			prepare: func() { k = r.living(k, place); r.order(k, model.PrimPause); r.await(k, model.Paused) },
-			begin:   func() { r.order(k, model.PrimResume) },
-			over:    func() bool { return r.is(k, model.Running) },
-		}
+func playResume(r *rig) play {
+	var k *task
+	return play{
+		prepare: func() { k = r.living(k); r.order(k, model.PrimPause); r.await(k, model.Paused) },
+		begin:   func() { r.order(k, model.PrimResume) },
+		over:    func() bool { return r.is(k, model.Running) },
 	}
 }
 
@@ -133,14 +130,14 @@ func playAdmit(r *rig) play {
 }
 
 func swapping() setting {
-	return setting{gpu: simgpu.Options{Args: []string{"--swap-rate", "40GiB"}},
+	return setting{gpu: simgpu.Options{Args: []string{"--swap-rate", "100GiB"}},
 		config: impatient + fmt.Sprintf("[swap]\nlibrary = %q\ncommand = \"\"\nmargin = \"64MiB\"\n", simgpu.CUDA()),
 		policy: `
 name = "test"
 objective = "short turns between tenants that do not fit together"
 [share]
 together = 1
-quantum = "500ms"
+quantum = "200ms"
 rank = "-tenant.service"
 swap = true
 [limits]
@@ -162,8 +159,6 @@ func playSwap(r *rig) play {
 				}
 			}
 			r.forget()
-			eventually(r.t, patience, "they take turns", r.turned)
-			r.forget()
 		},
 		begin: func() {},
 		over:  r.turned,
@@ -178,11 +173,50 @@ func (r *rig) turned() bool {
 	return out >= 0 && slices.Contains(passed[out:], "restore.back") && slices.Contains(passed[out:], "moves.dropped")
 }
 
+// throttling stops every tenant for half of each period, once it has run for a second.
+func throttling() setting {
+	return setting{config: impatient, policy: `
+name = "test"
+objective = "half of the time for everybody"
+[share]
+period = "400ms"
+[limits]
+min_run = "0s"
+launch_grace = "2s"
+[[guard]]
+name = "for the test"
+when = "tenant.running > 1 * second"
+do = ["throttle"]
+share = 0.5
+`}
+}
+
+// playThrottle waits for a stop within a period and what ends it.
+func playThrottle(r *rig) play {
+	var k *task
+	return play{
+		prepare: func() {
+			if k == nil || !k.alive() {
+				k = r.launch("2GiB", trainer)
+			}
+			r.await(k, model.Throttled)
+			k.trains()
+			r.forget()
+		},
+		begin: func() {},
+		over: func() bool {
+			passed := r.passed()
+			stop := slices.Index(passed, "pause.taken")
+			return stop >= 0 && slices.Contains(passed[stop:], "resume.freed")
+		},
+	}
+}
+
 func playJoin(r *rig) play {
 	var k, second *task
 	return play{
 		prepare: func() {
-			k = r.living(k, nil)
+			k = r.living(k)
 			r.order(k, "release")
 			r.await(k, model.Running)
 			if second != nil && second.alive() {
@@ -205,7 +239,7 @@ func playContinued(r *rig) play {
 			if k != nil && k.alive() {
 				k.finish()
 			}
-			k = r.living(nil, nil)
+			k = r.living(nil)
 			r.order(k, model.PrimPause)
 			r.await(k, model.Paused)
 		},
@@ -225,7 +259,7 @@ func playNotify(r *rig) play {
 		return strings.Count(string(text), "\n")
 	}
 	return play{
-		prepare: func() { k = r.living(k, nil); lines = told() },
+		prepare: func() { k = r.living(k); lines = told() },
 		begin:   func() { r.order(k, model.PrimNotify) },
 		over:    func() bool { return told() > lines },
 	}
@@ -234,8 +268,8 @@ func playNotify(r *rig) play {
 func playEvict(r *rig) play {
 	var k *task
 	return play{
-		prepare: func() { k = r.living(k, nil); r.order(k, model.PrimPause); r.await(k, model.Paused) },
-		begin:   func() { r.order(k, model.PrimEvict) },
+		prepare: func() { k = r.living(k); r.order(k, model.PrimPause); r.await(k, model.Paused) },
+		begin:   func() { k.evicted = true; r.order(k, model.PrimEvict) },
 		over:    func() bool { return !k.alive() && r.status() != nil && r.view(k) == nil },
 	}
 }
@@ -243,7 +277,7 @@ func playEvict(r *rig) play {
 func playEnd(r *rig) play {
 	var k *task
 	return play{
-		prepare: func() { k = r.living(k, nil) },
+		prepare: func() { k = r.living(k) },
 		begin:   func() { k.finish() },
 		over:    func() bool { return r.status() != nil && r.view(k) == nil },
 	}
@@ -254,7 +288,7 @@ func playRetake(r *rig) play {
 	var k *task
 	return play{
 		prepare: func() {
-			k = r.living(k, nil)
+			k = r.living(k)
 			r.order(k, "release")
 			r.await(k, model.Running)
 			hangs := strings.Count(r.log(), "has not turned")
@@ -270,7 +304,7 @@ func playRetake(r *rig) play {
 
 // atRest has one tenant paused and another held.
 func (r *rig) atRest(k, first, held *task) (*task, *task, *task) {
-	k = r.living(k, nil)
+	k = r.living(k)
 	r.order(k, model.PrimPause)
 	first = r.big(first)
 	if held != nil && held.alive() { // it may run by now
@@ -325,28 +359,5 @@ func playGuard(r *rig) play {
 		over: func() bool {
 			return len(k.stopped()) == 0 && len(held.stopped()) == 0
 		},
-	}
-}
-
-// freezerRoot is the folder of a rig's cgroups.
-func freezerRoot(r *rig) string {
-	return fmt.Sprintf("/sys/fs/cgroup/freezer/slurm_faults_%d_%s", os.Getpid(), filepath.Base(r.dir))
-}
-
-// inFreezer puts a task into a cgroup of its own, as proctrack/cgroup does on v1.
-func inFreezer(k *task) {
-	root := freezerRoot(k.r)
-	dir := filepath.Join(root, "uid_0", fmt.Sprintf("job_%d", k.job), "step_0")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		k.r.t.Skipf("SKIPPED: no freezer of cgroup v1: %v", err)
-	}
-	k.r.t.Cleanup(func() {
-		k.destroy()
-		for d := dir; len(d) >= len(root); d = filepath.Dir(d) {
-			_ = os.Remove(d)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Append(nil, k.cmd.Process.Pid), 0o644); err != nil {
-		k.r.t.Fatal(err)
 	}
 }

@@ -3,7 +3,6 @@ package faults
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,119 +16,95 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
-	"github.com/gimbal-hpc/gimbal/helper/wire"
-	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 )
 
-// task is a job of one task: a trainer, launched and registered as Slurm and
-// the plugin do it.
+// task is a job of one task: a trainer, launched as Slurm launches one, or by it.
 type task struct {
-	r      *rig
-	job    uint32
-	cmd    *exec.Cmd
-	gate   io.WriteCloser // lets it exec
-	out    bytes.Buffer
-	done   chan struct{}
-	tenant model.TenantID // as first shown
-	reg    model.Registration
+	handle
+	r       *rig
+	serial  int    // of the rig's tasks
+	job     uint32 // by which status and orders know it
+	of      uint32 // the job whose tenant it belongs to; its own but for one that joined
+	done    chan struct{}
+	tenant  model.TenantID // as first shown
+	evicted bool           // it may have been requeued
+}
+
+// handle is a task in the hands of who launched it.
+type handle interface {
+	root() int      // its pid, 0 while there is none
+	terminate()     // sends it SIGTERM, as its owner would
+	ending() ending // how it ended, once it has
+	said() string   // what it printed, once it has ended
+	destroy()       // ends it whatever its state
+}
+
+// ending is how a task ended.
+type ending struct {
+	code     int
+	signal   unix.Signal
+	requeued bool
+}
+
+// launcher launches tasks, as slurmstepd does.
+type launcher interface {
+	// launch begins a job's first task and has it registered; args are the trainer's.
+	launch(k *task, memory, args string)
+	// join begins another task of the tenant that a task belongs to.
+	join(k, to *task, args string)
+	// settings are the node's name and the lines of gimbald.toml on Slurm.
+	settings() (node, slurm string)
+	// wantWell checks that nothing is wrong with who launches.
+	wantWell()
 }
 
 // trainer is the usual program: a few processes, of several kinds.
 const trainer = "--memory 512MiB --gpu-ms 5 --cpu-ms 5 --fork 1 --setsid-workers 1"
 
-// launch forks a task as slurmstepd does, and registers it before it execs.
-func (r *rig) launch(memory, args string) *task { return r.launchIn(nil, memory, args) }
-
-// launchIn is launch for a task that is put somewhere first.
-func (r *rig) launchIn(place func(*task), memory, args string) *task {
+// launch begins a job.
+func (r *rig) launch(memory, args string) *task {
 	r.t.Helper()
-	r.last++
-	k := r.fork(args)
-	if place != nil {
-		place(k)
-	}
-	k.reg = model.Registration{JobID: k.job, StepID: model.StepBatch, ArrayTask: model.NoVal, HetOffset: model.NoVal,
-		Tasks: 1, NNodes: 1, Proc: identity(r.t, k.cmd.Process.Pid), GPUs: []string{"0"}, Visible: "0",
-		User: "root", JobName: "train", Launched: time.Now().UnixNano(), Options: model.Options{Pack: "1", Memory: memory}}
-	k.register()
+	k := r.newTask()
+	r.launcher.launch(k, memory, k.args(args))
+	r.add(k)
 	return k
 }
 
 // join launches another task into a tenant, by another step of its job.
 func (r *rig) join(to *task) *task {
 	r.t.Helper()
-	r.last++
-	k := r.fork(trainer)
-	k.reg = to.reg
-	k.reg.StepID, k.reg.Proc = k.job, identity(r.t, k.cmd.Process.Pid)
+	k := r.newTask()
 	k.tenant = to.tenant
-	k.register()
+	r.launcher.join(k, to, k.args(trainer))
+	r.add(k)
 	return k
 }
 
-// fork starts a task as slurmstepd's child that has not begun.
-func (r *rig) fork(args string) *task {
-	r.t.Helper()
-	k := &task{r: r, job: r.last, done: make(chan struct{})}
-	words := strings.Fields(fmt.Sprintf("%s --label %d --report 3600 --on-term %s --watchdog 60", args, k.job, k.file("term")))
-	k.start(append([]string{simgpu.Binary("simgpu-trainer")}, words...))
+func (r *rig) newTask() *task {
+	r.last++
+	return &task{r: r, serial: r.last, done: make(chan struct{})}
+}
+
+func (r *rig) add(k *task) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.tasks = append(r.tasks, k)
-	r.mu.Unlock()
-	r.write(filepath.Join("jobs", fmt.Sprint(k.job)), fmt.Sprint(k.cmd.Process.Pid))
-	return k
 }
 
-// start runs the launcher, which becomes the trainer once its gate opens.
-func (k *task) start(argv []string) {
-	t := k.r.t
-	k.cmd = exec.Command(stepd(), argv...)
-	k.cmd.Env = append(append(os.Environ(), k.r.gpu.Env()...), asLauncher+"=1", "GIMBAL_PROGRESS="+k.file("progress"), "CUDA_VISIBLE_DEVICES=0")
-	k.cmd.Stdout, k.cmd.Stderr = &k.out, &k.out
-	gate, err := k.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.gate = gate
-	k.cmd.WaitDelay = time.Second
-	if err := k.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = k.cmd.Wait(); close(k.done) }()
-	eventually(t, patience, "the launcher is there", func() bool {
-		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", k.cmd.Process.Pid))
-		return err == nil && filepath.Base(exe) == "slurmstepd"
-	})
+// args are a trainer's, with what every one has.
+func (k *task) args(more string) string {
+	return fmt.Sprintf("%s --report 3600 --on-term %s --watchdog 60", more, k.file("term"))
 }
 
-// register tells the daemon of the task, or leaves word where it does not
-// answer, and then lets it begin: as the plugin does.
-func (k *task) register() {
-	if err := k.r.call(wire.OpRegister, k.reg, nil); err != nil {
-		if err := wire.WritePending(k.r.path("run/pending"), wire.OpRegister, k.reg, time.Now()); err != nil {
-			k.r.t.Fatal(err)
-		}
-	}
-	_, _ = k.gate.Write([]byte("\n"))
-	_ = k.gate.Close()
-}
-
-func (k *task) file(kind string) string { return k.r.path(fmt.Sprintf("jobs/%s-%d", kind, k.job)) }
-
-// identity is a process with its start time.
-func identity(t *testing.T, pid int) model.ProcID {
-	t.Helper()
-	s, ok := statOf(pid)
-	if !ok {
-		t.Fatalf("process %d is gone", pid)
-	}
-	return model.ProcID{PID: pid, Start: s.start}
-}
+func (k *task) file(kind string) string { return k.r.path(fmt.Sprintf("jobs/%s-%d", kind, k.serial)) }
 
 // pids are the processes of a task that live.
 func (k *task) pids() []int {
 	var all []int
-	next := []int{k.cmd.Process.Pid}
+	var next []int
+	if pid := k.root(); pid != 0 {
+		next = append(next, pid)
+	}
 	for len(next) > 0 {
 		pid := next[0]
 		next = append(next[1:], childrenOf(pid)...)
@@ -158,14 +133,6 @@ func (k *task) iterations() int {
 	return n
 }
 
-// said is what a task has printed, once it has ended.
-func (k *task) said() string {
-	if k.alive() {
-		return ""
-	}
-	return k.out.String()
-}
-
 func (k *task) alive() bool {
 	select {
 	case <-k.done:
@@ -186,7 +153,7 @@ func (k *task) trains() {
 // without Gimbal: by its own handler.
 func (k *task) finish() {
 	k.r.t.Helper()
-	kill(k.r.t, k.cmd.Process.Pid, unix.SIGTERM)
+	k.terminate()
 	k.ended()
 }
 
@@ -196,29 +163,22 @@ func (k *task) ended() {
 	select {
 	case <-k.done:
 	case <-time.After(patience):
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.cmd.Process.Pid))
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.root()))
 		k.r.t.Fatalf("job %d does not end: %v are stopped; it is %+v\n%s", k.job, k.stopped(), k.r.view(k), status)
 	}
 	k.wantEnd()
 }
 
-// wantEnd checks how a job has ended: by its owner's signal, on which it acts
-// once it has come as far as to train.
+// wantEnd checks how a job has ended: by its owner's signal, or by Slurm's when
+// it was evicted, on which it acts once it has come as far as to train.
 func (k *task) wantEnd() {
 	k.r.t.Helper()
-	status := k.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	end := k.ending()
 	_, err := os.Stat(k.file("term"))
-	if acted := status.ExitStatus() == 143 && err == nil; !acted && (k.iterations() > 0 || status.Signal() != unix.SIGTERM) {
-		k.r.t.Errorf("job %d ended with %v (%v), want its own handler of SIGTERM:\n%s", k.job, k.cmd.ProcessState, err, k.out.String())
+	acted := (end.code == 143 || end.requeued && k.evicted) && err == nil
+	if !acted && (k.iterations() > 0 || end.signal != unix.SIGTERM) {
+		k.r.t.Errorf("job %d ended with %+v (%v), want its own handler of SIGTERM:\n%s", k.job, end, err, k.said())
 	}
-}
-
-// destroy ends whatever is left.
-func (k *task) destroy() {
-	for _, pid := range k.pids() {
-		_ = unix.Kill(pid, unix.SIGKILL)
-	}
-	<-k.done
 }
 
 // stat is what is asked of /proc/PID/stat.
