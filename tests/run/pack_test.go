@@ -15,7 +15,7 @@ func TestHeldUntilThereIsRoom(t *testing.T) {
 		first := h.start(alice, append(args, trainer("first", "--memory", "9.6GiB", "--seconds", "2")...)...)
 		h.awaitState(alice, "r1", "RUNNING")
 		h.gpu.WaitClients(1)
-		second := h.start(alice, append(args, trainer("second", "--memory", "9.6GiB", "--seconds", "1")...)...)
+		second := h.start(alice, append(args, trainer("second", "--startup", "0.3", "--memory", "9.6GiB", "--seconds", "1.5")...)...)
 		h.awaitState(alice, "r2", "HELD")
 		out, err := h.gimbal(alice, "explain", "r2").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "held: needs 9.6GiB on GPU 0") {
