@@ -130,7 +130,7 @@ func (d *Decider) standWords(v *view) string {
 		return fmt.Sprintf("not stopped in the first %s after a launch", short(v.p.Limits.MinRun))
 	case ordered:
 		o := d.n.Orders[v.t.ID]
-		return strings.TrimSuffix(fmt.Sprintf("%s ordered by user %d: %s", o.Do, o.UID, o.Why), ": ")
+		return strings.TrimSuffix(fmt.Sprintf("%s ordered by %s: %s", o.Do, o.By(), o.Why), ": ")
 	case offGPU:
 		return "computes nothing on a GPU, takes no turn"
 	case noGPU:
@@ -143,10 +143,10 @@ func (d *Decider) standWords(v *view) string {
 func (d *Decider) turnWords(v *view) string {
 	for _, s := range v.seats {
 		if d.gpus[s].p.Share.Together > 0 {
-			return fmt.Sprintf("turn of %s (%s%s)", v.name(), v.p.Name, d.quantumWords(v))
+			return fmt.Sprintf("its turn (%s%s)", v.p.Name, d.quantumWords(v))
 		}
 	}
-	return fmt.Sprintf("%s may run (%s)", v.name(), v.p.Name)
+	return fmt.Sprintf("there is room (%s)", v.p.Name)
 }
 
 func (d *Decider) starvedWords(v *view) string {
