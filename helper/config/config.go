@@ -166,7 +166,7 @@ type Slurm struct {
 // Access says who sees and calibrates what.
 type Access struct {
 	Private   Private  `toml:"private"`
-	Operators []string `toml:"operators"` // users who may calibrate every job, as root may
+	Operators []string `toml:"operators"` // users who may calibrate every job, as root and the operators of Slurm may
 }
 
 // Metrics says how Prometheus is told what the node does.

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Reason says why something was done: Code for machines, Text for people.
 type Reason struct {
@@ -126,9 +129,18 @@ type Grant struct {
 type Order struct {
 	Do     Primitive     `json:"do"` // pause, resume, evict, notify; release ends an order
 	UID    uint32        `json:"uid"`
+	User   string        `json:"user,omitempty"` // login name, "" unknown
 	Why    string        `json:"why,omitempty"`
 	Until  time.Duration `json:"until,omitempty"`  // when it lapses, 0 never
 	Signal int           `json:"signal,omitempty"` // of a notify
+}
+
+// By names who gave the order.
+func (o *Order) By() string {
+	if o.User != "" {
+		return o.User
+	}
+	return "user " + strconv.FormatUint(uint64(o.UID), 10)
 }
 
 // TenantSample is what one look at /proc and the driver gave for a tenant.

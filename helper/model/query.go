@@ -101,7 +101,8 @@ type Entry struct {
 	Share  float64       `json:"share,omitempty"` // of time that it has since then, where it is throttled
 	Why    Reason        `json:"why,omitzero"`
 	Text   string        `json:"text,omitempty"`
-	UID    uint32        `json:"uid,omitempty"` // who gave an order
+	Who    string        `json:"who,omitempty"` // gave an order
+	For    time.Duration `json:"for,omitempty"` // after which it lapses
 	Step   uint32        `json:"step,omitempty"`
 	Status int           `json:"status,omitempty"` // as wait(2) gives it
 	Action uint64        `json:"action,omitempty"`
@@ -128,7 +129,10 @@ func (r Record) Entry() Entry {
 			e.Step = ev.Reg.StepID
 		}
 		if o := ev.Order; o != nil {
-			e.Do, e.UID, e.Text = o.Do, o.UID, o.Why
+			e.Do, e.Who, e.Text = o.Do, o.By(), o.Why
+			if o.Until > 0 {
+				e.For = max(o.Until-r.At, 0)
+			}
 		}
 	}
 	return e

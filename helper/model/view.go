@@ -15,6 +15,8 @@ type View struct {
 	SinceWall time.Time     `json:"since_wall,omitzero"`  // when it entered its state
 	Elapsed   time.Duration `json:"elapsed"`
 	StepWall  []StepWall    `json:"step_wall,omitempty"` // one for each of Steps
+	Order     *Order        `json:"order,omitempty"`     // a person's that is in force
+	OrderEnds time.Time     `json:"order_ends,omitzero"` // when it lapses; zero: when it is released
 	Hidden    bool          `json:"hidden,omitempty"`    // another's job: only what it takes of a GPU is shown
 }
 

@@ -107,6 +107,7 @@ func stateFields() []Field {
 	return []Field{
 		{"State", 10, false, false, "HELD, RUNNING, PAUSED, SWAPPED, COMPLETED, ...", (*Row).state},
 		{"Reason", 20, true, false, "why it is in its state", (*Row).reason},
+		{"Order", 20, true, false, "what a person ordered for it, and until when", (*Row).order},
 		{"ExitCode", 8, false, true, "exit code and signal", (*Row).exitCode},
 		{"Policy", 10, false, false, "policy in force on its GPUs", (*Row).policy},
 		{"ReqPolicy", 10, false, false, "policy that the job asked for", terms(func(t *model.Terms) string { return t.Policy })},

@@ -75,6 +75,7 @@ func fixture() *model.Snapshot {
 	paused := view(21, "a-name-that-is-longer-than-its-column", model.Paused, 90*time.Second)
 	paused.Reg.User = "a-user-name-of-thirty-three-chars"
 	paused.Reason = model.Reason{Code: "turn", Text: "turn of 19_4 (timeslice, quantum 30s)"}
+	paused.Order, paused.OrderEnds = &model.Order{Do: model.PrimPause, User: "ann", Why: "a demo"}, noon.Add(time.Hour)
 	own := view(22, "steps", model.Held, 59*time.Second)
 	own.Whole, own.Reg.StepID = false, 3
 	own.Reg.HetJob, own.Reg.HetOffset = 22, 1

@@ -78,6 +78,7 @@ type TenantDocument struct {
 	Speed      *SpeedDocument      `json:"speed,omitempty"`         // as learnt, over its speed alone
 	AtMost     *float64            `json:"speed_at_most,omitempty"` // whatever is learnt
 	Mates      []string            `json:"mates,omitempty"`
+	Order      *OrderDocument      `json:"order,omitempty"` // a person's that is in force
 	Steps      []StepDocument      `json:"steps"`
 }
 
@@ -85,6 +86,14 @@ type TenantDocument struct {
 type SpeedDocument struct {
 	Mean  float64 `json:"mean"`
 	Error float64 `json:"error"` // by how much it may be off
+}
+
+// OrderDocument is what a person ordered for a tenant.
+type OrderDocument struct {
+	Do   string     `json:"do"` // pause or resume
+	By   string     `json:"by"`
+	Why  string     `json:"why,omitempty"`
+	Ends *time.Time `json:"ends,omitempty"` // when it lapses; absent: when it is released
 }
 
 // ExitDocument is how something ended.
@@ -217,6 +226,9 @@ func tenantDocument(r *Row) TenantDocument {
 	}
 	if m, ok := v.Terms.Declared.Get(); ok {
 		d.Request.Stated = &m
+	}
+	if o := v.Order; o != nil {
+		d.Order = &OrderDocument{string(o.Do), o.By(), o.Why, instant(v.OrderEnds)}
 	}
 	if !v.Whole {
 		d.Step = &v.Reg.StepID

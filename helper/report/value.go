@@ -333,6 +333,21 @@ func (r *Row) reason() string {
 	return tenantOnly(r, func() string { return text })
 }
 
+// order is what a person ordered, who, and until when.
+func (r *Row) order() string {
+	return tenantOnly(r, func() string {
+		o := r.View.Order
+		if o == nil {
+			return ""
+		}
+		text := string(o.Do) + " by " + o.By()
+		if !r.View.OrderEnds.IsZero() {
+			text += " until " + Clock(r.View.OrderEnds, r.page.loc)
+		}
+		return text
+	})
+}
+
 func (r *Row) exitCode() string {
 	if r.Step != nil {
 		if !r.Step.Ended {

@@ -55,6 +55,25 @@ func (c *Client) RecordComment(ctx context.Context, id uint32, text string) erro
 	return err
 }
 
+// IsOperator tells whether accounting has a user as an operator or administrator of
+// Slurm. A name that can be none of a user's is one of nobody.
+func (c *Client) IsOperator(ctx context.Context, user string) (bool, error) {
+	if user == "" || strings.ContainsAny(user, ",=\"' \t\n") {
+		return false, nil
+	}
+	out, err := c.call(ctx, "sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "user", "where", "name="+user, "format=User,AdminLevel")
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(out) {
+		switch strings.TrimRight(line, "\n") {
+		case user + "|Operator", user + "|Administrator":
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // FirstNode is the first node of a list as Slurm writes it; a job's batch
 // script runs there.
 func (c *Client) FirstNode(ctx context.Context, list string) (string, error) {

@@ -50,6 +50,43 @@ func TestRecordComment(t *testing.T) {
 	}
 }
 
+func TestIsOperator(t *testing.T) {
+	for name, tc := range map[string]struct {
+		user, out string
+		want      bool
+	}{
+		"an operator":       {"ann", "ann|Operator", true},
+		"an administrator":  {"ann", "ann|Administrator", true},
+		"a user":            {"ann", "ann|None", false},
+		"another":           {"ann", "anna|Operator", false},
+		"not in accounting": {"ann", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, calls := fake(t, Options{}, map[string]string{"sacctmgr": "echo '" + tc.out + "'"})
+			if got, err := c.IsOperator(t.Context(), tc.user); got != tc.want || err != nil {
+				t.Errorf("%t, %v", got, err)
+			}
+			want := []string{"sacctmgr [--noheader] [--parsable2] [--readonly] [show] [user] [where] [name=ann] [format=User,AdminLevel]"}
+			if diff := cmp.Diff(want, calls()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+	c, calls := fake(t, Options{}, map[string]string{"sacctmgr": "echo 'a,b|Operator'"})
+	for _, user := range []string{"", "a,b", "a=b"} {
+		if got, err := c.IsOperator(t.Context(), user); got || err != nil {
+			t.Errorf("%q: %t, %v", user, got, err)
+		}
+	}
+	if asked := strings.Join(calls(), ""); asked != "" {
+		t.Errorf("asked %s about names that are none", asked)
+	}
+	c, _ = fake(t, Options{}, map[string]string{"sacctmgr": "exit 1"})
+	if got, err := c.IsOperator(t.Context(), "ann"); got || err == nil {
+		t.Errorf("without accounting: %t, %v", got, err)
+	}
+}
+
 func TestFirstNode(t *testing.T) {
 	c, calls := fake(t, Options{}, map[string]string{"scontrol": "echo n3; echo n4"})
 	if got, err := c.FirstNode(t.Context(), "n[3-4]"); got != "n3" || err != nil {

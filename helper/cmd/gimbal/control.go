@@ -150,7 +150,7 @@ func (o *order) refusal(err error) string {
 	}
 	switch e.Code {
 	case wire.CodeDenied:
-		return "denied: " + e.Message + "; its owner, root and the operators of gimbald.toml may"
+		return "denied: " + e.Message + "; its owner, root and the operators of gimbald.toml and of Slurm may"
 	case wire.CodeNotFound:
 		return "not found: " + e.Message + "; 'gimbal status' lists those that do"
 	}

@@ -94,7 +94,7 @@ func TestOrders(t *testing.T) {
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none, Step: none}, Do: model.PrimNotify, Signal: 1}}},
 		{"release 12", 0, "released 12, 12.0\n", "",
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none, Step: none}, Do: "release"}}},
-		{"pause 13", 1, "", "gimbal pause: 13: denied: the job belongs to another user; its owner, root and the operators of gimbald.toml may\n", nil},
+		{"pause 13", 1, "", "gimbal pause: 13: denied: the job belongs to another user; its owner, root and the operators of gimbald.toml and of Slurm may\n", nil},
 		{"pause 14", 0, "pause ordered for 14_1, until 'gimbal release'\n", "gimbal pause: 2 jobs of other users left alone\n", nil},
 		{"release 99_1.batch 12", 1, "released 12, 12.0\n", "gimbal release: 99_1.batch: not found: no packed job of that number runs on this node; 'gimbal status' lists those that do\n", nil},
 	} {

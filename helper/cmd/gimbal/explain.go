@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -56,16 +57,15 @@ func runExplain(args []string, w world) int {
 	if len(r.Tenants) == 0 {
 		return failure(w, "explain", fmt.Errorf("no packed job %s is known on this node", strings.Join(f.Args(), ", ")))
 	}
-	var mates []model.View
+	var node model.Snapshot
 	if !e.offline {
 		if snap, err := e.fromDaemon(model.StatusQuery{Start: w.now()}); err == nil {
-			mates = snap.Tenants
-			r.GPUs = snap.GPUs
+			node, r.GPUs = snap, snap.GPUs
 		}
 	}
 	var b strings.Builder
 	for i := range r.Tenants {
-		x := explanation{v: &r.Tenants[i], reply: &r, mates: mates, loc: w.now().Location(), last: e.last}
+		x := explanation{v: &r.Tenants[i], reply: &r, node: &node, loc: w.now().Location(), last: e.last}
 		x.write(&b)
 	}
 	_, err = io.WriteString(w.stdout, b.String())
@@ -76,7 +76,7 @@ func runExplain(args []string, w world) int {
 type explanation struct {
 	v     *model.View
 	reply *model.RecordsReply
-	mates []model.View // everybody on the node now
+	node  *model.Snapshot // now; nobody is on it where the daemon does not answer
 	loc   *time.Location
 	last  int
 }
@@ -143,6 +143,7 @@ func (x *explanation) lines() []told {
 	byAction := map[uint64]int{}
 	steps := map[uint32]int{} // where the launch of a step is told
 	launched := map[uint32]int{}
+	ran := false
 	for _, e := range x.reply.Entries {
 		if e.Tenant != x.v.ID && e.Tenant != "" || e.Tenant == "" && !x.alive(e.Wall) {
 			continue
@@ -162,6 +163,10 @@ func (x *explanation) lines() []told {
 			out = append(out, told{at: e.Wall, text: text})
 			continue
 		}
+		if e.Do == model.PrimResume && e.Event == "" && !ran {
+			e.Do = model.PrimRun // what was held has not run before
+		}
+		ran = ran || e.Do == model.PrimRun && e.Event == ""
 		text := entryText(e)
 		if text == "" {
 			continue
@@ -272,10 +277,14 @@ func taskExitText(e model.Entry) string {
 }
 
 func orderText(e model.Entry) string {
-	if e.Do == "" || e.Do == "release" {
-		return fmt.Sprintf("uid %d ended the order", e.UID)
+	if e.Do == "" || e.Do == release {
+		return e.Who + " ended the order"
 	}
-	return because(fmt.Sprintf("uid %d ordered: %s", e.UID, e.Do), model.Reason{Text: e.Text})
+	text := fmt.Sprintf("%s ordered: %s", e.Who, e.Do)
+	if e.For > 0 {
+		text += " for " + config.FormatDuration(e.For.Round(time.Second))
+	}
+	return because(text, model.Reason{Text: e.Text})
 }
 
 // now tells how the tenant stands and what would let it run.
@@ -287,6 +296,7 @@ func (x *explanation) now() []string {
 	}
 	since := v.Start.Add(v.Elapsed).Sub(v.SinceWall)
 	lines := []string{because(fmt.Sprintf("Now %s, for %s", v.Word(), ago(since)), v.Reason)}
+	lines = append(lines, x.ordered()...)
 	if v.State.Stopped() || v.State == model.Holding {
 		lines = append(lines, x.wouldRun()...)
 	}
@@ -294,50 +304,4 @@ func (x *explanation) now() []string {
 		lines = append(lines, "Of what it asked for: "+n)
 	}
 	return lines
-}
-
-// wouldRun tells who is in the way: on each of its GPUs the memory that it
-// needs and that is free, and who computes there.
-func (x *explanation) wouldRun() []string {
-	var out []string
-	for _, g := range x.reply.GPUs {
-		if !x.v.Uses(g.UUID) {
-			continue
-		}
-		line := fmt.Sprintf("On GPU %d", g.Index)
-		if used, ok := g.Used.Get(); ok {
-			if total, ok := g.Total.Get(); ok {
-				line += fmt.Sprintf(" %s of %s are in use", used, total)
-			}
-		}
-		need := "the whole GPU, as it declared nothing"
-		if m, ok := x.v.Terms.Memory.Get(); ok {
-			need = m.String()
-		}
-		line += "; it needs " + need
-		if who := x.computing(g.UUID); who != "" {
-			line += "; there: " + who
-		}
-		out = append(out, line+".")
-	}
-	return out
-}
-
-func (x *explanation) computing(gpu string) string {
-	var names []string
-	for i := range x.mates {
-		o := &x.mates[i]
-		if o.ID == x.v.ID || !o.Uses(gpu) || o.State == model.Gone {
-			continue
-		}
-		name := o.Name()
-		if o.Hidden {
-			name = "another's job"
-		}
-		if m, ok := o.Use[gpu].Memory.Get(); ok {
-			name += " with " + m.String()
-		}
-		names = append(names, name+" ("+o.Word()+")")
-	}
-	return strings.Join(names, ", ")
 }

@@ -69,6 +69,7 @@ func story() []model.Record {
 	add(90, one, model.Pausing, nil, model.PrimPause, "turn of 102 (timeslice, quantum 30s)")
 	add(90, one, model.Paused, &model.Event{Kind: model.EvDone, Tenant: one.ID, Action: id, Took: 25 * time.Millisecond}, "", "")
 	two.HasRun, two.FirstRan = true, two.Registered+30*time.Second
+	two.Admitted = true
 	add(90, two, model.Running, nil, model.PrimResume, "its turn")
 	add(120, one, model.Running, nil, model.PrimResume, "its turn")
 	one.Steps[0].Ended, one.Steps[0].End = true, one.Registered+10*time.Minute

@@ -234,10 +234,14 @@ func (l *topLoop) story(v model.View) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	node, err := l.look(l.w.now())
+	if err != nil {
+		return nil, err
+	}
 	var out strings.Builder
 	for i := range r.Tenants {
 		if r.Tenants[i].ID == v.ID {
-			x := explanation{v: &r.Tenants[i], reply: &r, loc: l.w.now().Location()}
+			x := explanation{v: &r.Tenants[i], reply: &r, node: &node, loc: l.w.now().Location()}
 			x.write(&out)
 		}
 	}

@@ -325,13 +325,21 @@ func (s *screen) clock(v *model.View) string {
 	if v.SinceWall.IsZero() {
 		return "-"
 	}
-	in := max(s.snap.At.Sub(v.SinceWall), 0)
-	if m := quantumPattern.FindStringSubmatch(v.Reason.Text); m != nil && v.State == model.Running {
-		if q, err := time.ParseDuration(m[1]); err == nil && q > in {
-			return shortTime(q-in) + " left"
-		}
+	if left, ok := turnLeft(v, s.snap.At); ok {
+		return shortTime(left) + " left"
 	}
-	return shortTime(in)
+	return shortTime(max(s.snap.At.Sub(v.SinceWall), 0))
+}
+
+// turnLeft is what is left of a tenant's turn, where its reason tells.
+func turnLeft(v *model.View, now time.Time) (time.Duration, bool) {
+	m := quantumPattern.FindStringSubmatch(v.Reason.Text)
+	if m == nil || v.State != model.Running {
+		return 0, false
+	}
+	q, err := time.ParseDuration(m[1])
+	left := q - max(now.Sub(v.SinceWall), 0)
+	return left, err == nil && left > 0
 }
 
 // shortTime writes a length of time in at most six columns.

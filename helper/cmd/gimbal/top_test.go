@@ -43,7 +43,7 @@ func busyNode() model.Snapshot {
 	hidden.State, hidden.GPUs, hidden.Use = model.Running, []string{"B"}, of("B", model.GiB, 0.1)
 	none := view(15, "eve", model.Held, time.Hour, "has no shared GPU", nil)
 	s.Tenants = []model.View{
-		view(12, "ann", model.Running, 12*time.Second, "turn of 12 (timeslice, quantum 30s)", of("A", 6*model.GiB, 0.48)),
+		view(12, "ann", model.Running, 12*time.Second, "its turn (timeslice, quantum 30s)", of("A", 6*model.GiB, 0.48)),
 		view(13, "bob", model.Paused, 12*time.Second, "turn of 12 (timeslice, quantum 30s)", both),
 		view(14, "a-very-long-name", model.Held, 70*time.Second, "needs 10GiB on GPU 0, 4GiB free", of("A", 0, 0)),
 		hidden, none,
@@ -62,7 +62,7 @@ func shown(s *screen, width, height int) string {
 const wantTop = `gimbal top: n0 12:00:00, 3 GPUs, 5 tenants, 2 held, 2 running, 1 paused
 GPU 0  mem [|||||||||||   ]     12G/16G  util [|||||     ]  50%  timeslice  NVI+
   JOBID      USER     STATE        MEM   SM     TIME REASON
-  12         ann      RUNNING       6G  48% 18s left turn of 12 (timeslice, qua+
+  12         ann      RUNNING       6G  48% 18s left its turn (timeslice, quant+
   13         bob      PAUSED        4G   0%      12s turn of 12 (timeslice, qua+
   14         a-very-+ HELD          0K   0%    1m10s needs 10GiB on GPU 0, 4GiB+
 GPU 1  mem [      ?       ]       ?/16G  util [    ?     ]   ?%  together, fore+
@@ -74,7 +74,7 @@ on no GPU
   JOBID      USER     STATE        MEM   SM     TIME REASON
   15         eve      HELD           -    -    1h00m has no shared GPU
 last
-11:59:48 12 running: turn of 12 (timeslice, quantum 30s)
+11:59:48 12 running: its turn (timeslice, quantum 30s)
 11:59:48 13 paused: turn of 12 (timeslice, quantum 30s)
 11:58:50 14 held: needs 10GiB on GPU 0, 4GiB free
 11:00:00 15 held: has no shared GPU

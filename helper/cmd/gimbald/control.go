@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,13 +27,17 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 	if err != nil {
 		return nil, err
 	}
+	all, err := d.mayOrderAll(ctx, peer, q.Job)
+	if err != nil {
+		return nil, err
+	}
 	var out model.ControlReply
 	askErr := d.loop.Ask(ctx, func(e *engine.Engine) {
 		for _, t := range e.Node.Tenants {
-			if !q.Job.Matches(&t.Reg) || q.Job.Step != model.NoVal && t.Reg.StepID != q.Job.Step {
+			if !meant(q.Job, t) {
 				continue
 			}
-			if !d.mayControl(peer, t) {
+			if !all && t.Reg.UID != peer.UID {
 				out.Denied++
 				continue
 			}
@@ -53,12 +58,42 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 	return out, nil
 }
 
+// meant tells whether a reference means a tenant as a whole.
+func meant(ref model.JobRef, t *model.Tenant) bool {
+	return ref.Matches(&t.Reg) && (ref.Step == model.NoVal || t.Reg.StepID == ref.Step)
+}
+
+// mayOrderAll tells whether the peer may calibrate other users' jobs by hand, too.
+// Slurm is not asked about a user who means his own.
+func (d *daemon) mayOrderAll(ctx context.Context, p wire.Peer, ref model.JobRef) (bool, error) {
+	others := false
+	err := d.loop.Ask(ctx, func(e *engine.Engine) {
+		for _, t := range e.Node.Tenants {
+			others = others || meant(ref, t) && t.Reg.UID != p.UID
+		}
+	})
+	return others && d.operates(ctx, p), err
+}
+
+// operates tells whether the peer is root, or an operator of gimbald.toml's or of
+// Slurm's.
+func (d *daemon) operates(ctx context.Context, p wire.Peer) bool {
+	if p.Root() {
+		return true
+	}
+	cfg, name := d.settings(), login(p.UID)
+	return cfg.Operator(name) || d.private == "" && d.slurm.operator(ctx, name)
+}
+
 // obey carries an order out. To pause and to resume are wishes that the policy
 // respects until they lapse; to notify and to evict is done at once.
 func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order) error {
 	switch o.Do {
 	case model.PrimNotify, model.PrimEvict:
-		why := model.Reason{Code: "order", Text: fmt.Sprintf("ordered by user %d: %s", o.UID, o.Why)}
+		if o.Do == model.PrimNotify && !t.HasRun {
+			return wire.Errorf(wire.CodeBadRequest, "%s has not started yet: nothing in it catches a signal", t.Name())
+		}
+		why := model.Reason{Code: "order", Text: strings.TrimSuffix(fmt.Sprintf("ordered by %s: %s", o.By(), o.Why), ": ")}
 		return e.Act(model.Action{Do: o.Do, Tenant: t.ID, Signal: o.Signal, Why: why}, clock())
 	}
 	d.node.Order(t.ID, o)
@@ -66,7 +101,7 @@ func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order) error {
 }
 
 func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {
-	o := &model.Order{UID: peer.UID, Why: q.Why, Signal: q.Signal}
+	o := &model.Order{UID: peer.UID, User: login(peer.UID), Why: q.Why, Signal: q.Signal}
 	switch q.Do {
 	case "release":
 		return o, nil
@@ -95,10 +130,4 @@ func mayNotify(signal int) bool {
 		return false
 	}
 	return signal >= 1 && signal <= 64
-}
-
-// mayControl tells whether the peer may calibrate the tenant by hand.
-func (d *daemon) mayControl(p wire.Peer, t *model.Tenant) bool {
-	cfg := d.settings()
-	return p.Root() || p.UID == t.Reg.UID || cfg.Operator(login(p.UID))
 }

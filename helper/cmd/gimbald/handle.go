@@ -189,6 +189,8 @@ func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
 		for i := range tenants {
 			tenants[i].Speed = d.learner.Lived(&tenants[i], now)
 			v := model.ViewAt(&tenants[i], s.At, now)
+			d.tellOrder(e.Node, &v, now)
+			d.tellWhy(&v)
 			if len(v.GPUs) > 0 && s.Policies[v.GPUs[0]] != "" {
 				v.PolicyNow = s.Policies[v.GPUs[0]]
 			}
@@ -202,6 +204,31 @@ func (d *daemon) snapshot(ctx context.Context) (model.Snapshot, error) {
 		}
 	})
 	return s, err
+}
+
+// tellOrder adds a person's order that is in force.
+func (d *daemon) tellOrder(n *model.Node, v *model.View, now time.Duration) {
+	o, ok := n.Orders[v.ID]
+	if !ok || o.Until != 0 && o.Until <= now {
+		return
+	}
+	v.Order = &o
+	if o.Until != 0 {
+		v.OrderEnds = time.Now().Add(o.Until - now)
+	}
+}
+
+// tellWhy renews the reason of a tenant that waits, and says why one runs that is to
+// be paused: what the journal has is of when its state changed. It is for the loop
+// alone.
+func (d *daemon) tellWhy(v *model.View) {
+	pausing := v.Order != nil && v.Order.Do == model.PrimPause
+	if !v.State.Stopped() && !(pausing && v.State.Runs()) {
+		return
+	}
+	if why, ok := d.decider.Why(v.ID); ok && why.Text != "" {
+		v.Reason = why
+	}
 }
 
 // policyNames names the policy in force on each GPU. It is for the loop alone.

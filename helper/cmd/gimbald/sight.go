@@ -19,9 +19,9 @@ type sight struct {
 
 func (d *daemon) sight(ctx context.Context, p wire.Peer) sight {
 	cfg := d.settings()
-	all := p.Root() || cfg.Access.Private == config.PrivateOff ||
+	all := cfg.Access.Private == config.PrivateOff || p.Root() ||
 		cfg.Access.Private == config.PrivateSlurm && !d.slurm.hidesJobs(ctx)
-	return sight{uid: p.UID, all: all || cfg.Operator(login(p.UID))}
+	return sight{uid: p.UID, all: all || d.operates(ctx, p)}
 }
 
 // allowed tells whether the peer may see a tenant by name.

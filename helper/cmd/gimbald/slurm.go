@@ -23,6 +23,37 @@ type slurmCommands struct {
 	asked   time.Time
 	ruled   bool // a Slurm places jobs on this node
 	looked  time.Time
+	levels  map[string]level // of users, as accounting has them
+}
+
+// level is whether a user is an operator of Slurm's, and when that was asked.
+type level struct {
+	operator bool
+	asked    time.Time
+}
+
+// Bounds of asking who is an operator: a user's status waits for it.
+const (
+	levelLimit = time.Second
+	maxLevels  = 1024
+)
+
+// operator tells whether accounting has a user as an operator or administrator of
+// Slurm. Where it does not answer he is none.
+func (s *slurmCommands) operator(ctx context.Context, user string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l, ok := s.levels[user]; ok && time.Since(l.asked) < privateFor {
+		return l.operator
+	}
+	if s.levels == nil || len(s.levels) >= maxLevels {
+		s.levels = map[string]level{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, levelLimit)
+	defer cancel()
+	is, err := s.client.IsOperator(ctx, user)
+	s.levels[user] = level{operator: err == nil && is, asked: time.Now()}
+	return s.levels[user].operator
 }
 
 func newSlurm(c *config.Config) *slurmCommands {
