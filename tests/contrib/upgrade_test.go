@@ -116,8 +116,11 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	slurmtest.Need(t)
 	needPackaging(t)
 	source := copySource(t)
-	old := buildPackages(t, source, "1.2.3").pick(t, "gimbal-slurm-plugin-*_1.2.3-1_*.deb")
-	next := buildPackages(t, source, "1.2.4").pick(t, "gimbal-slurm-plugin-*_1.2.4-1_*.deb")
+	first, second := buildPackages(t, source, "1.2.3"), buildPackages(t, source, "1.2.4")
+	t.Run("daemon", func(t *testing.T) {
+		testDaemonUpgrade(t, first.pick(t, "gimbal_1.2.3-1_*.deb"), second.pick(t, "gimbal_1.2.4-1_*.deb"))
+	})
+	old, next := first.pick(t, "gimbal-slurm-plugin-*_1.2.3-1_*.deb"), second.pick(t, "gimbal-slurm-plugin-*_1.2.4-1_*.deb")
 	name := strings.TrimSpace(output(t, "dpkg-deb", "-f", old, "Package"))
 	sys := newSystem(t)
 	multiarch := strings.TrimSpace(output(t, "gcc", "-print-multiarch"))
@@ -168,4 +171,44 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	if len(load.failed) > 0 {
 		t.Errorf("%q", load.failed)
 	}
+}
+
+// testDaemonUpgrade: what the site has configured is kept until it is purged.
+func testDaemonUpgrade(t *testing.T, old, next string) {
+	const config, policy = "/etc/gimbal/gimbald.toml", "/etc/gimbal/policies.d/site.toml"
+	sys := newSystem(t)
+	want := func(when, version string, kept bool) {
+		t.Helper()
+		said := ""
+		if sys.has("/usr/sbin/gimbald") {
+			said = output(t, sys.dir+"/usr/sbin/gimbald", "--version")
+		}
+		if (said == "") != (version == "") || !strings.Contains(said, version) {
+			t.Errorf("%s: gimbald is %q, want %q", when, said, version)
+		}
+		text, _ := os.ReadFile(sys.dir + config)
+		if strings.Contains(string(text), "# the site's") != kept || sys.has(policy) != kept {
+			t.Errorf("%s: the site's configuration is %q, want it kept: %v", when, text, kept)
+		}
+	}
+	sys.dpkg("-i", old)
+	for _, file := range []string{config, policy} {
+		if err := os.WriteFile(sys.dir+file, []byte("# the site's\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("installed", "1.2.3", true)
+	sys.dpkg("-i", next)
+	want("upgraded", "1.2.4", true)
+	sys.dpkg("-i", old)
+	want("taken back", "1.2.3", true)
+	sys.dpkg("-r", "gimbal")
+	want("removed", "", true)
+	sys.dpkg("-i", next)
+	want("installed again", "1.2.4", true)
+	if err := os.Remove(sys.dir + policy); err != nil { // the site's own file, which dpkg never had
+		t.Fatal(err)
+	}
+	sys.dpkg("-P", "gimbal")
+	want("purged", "", false)
 }
