@@ -72,21 +72,35 @@ func (t *Tracker) take(e event) {
 }
 
 // takeFork adds a child. A child that is gone already still is a parent of
-// those whose forks are queued behind; and should its pid be another's by now,
-// its exit is queued too and takes the entry away again.
+// those whose forks are queued behind. Should its pid be another's by now, that is
+// seen by the other's parent, as long as the child's own lives; else it is in doubt
+// until its exit, or the other's fork, is taken in.
 func (t *Tracker) takeFork(parent, child int) {
 	p := t.nodes[parent]
 	if p == nil {
+		t.dropDoubtful(child)
 		return
 	}
-	id, err := t.host.Identify(child)
-	if err != nil {
-		id = ID{PID: child}
+	id, doubt := ID{PID: child}, false
+	var buf [statSize]byte
+	if s, err := t.host.stat(buf[:], child); err == nil {
+		doubt = s.PPID != parent
+		if !doubt || !t.host.Alive(p.id) {
+			id = s.ID()
+		}
 	}
 	if old := t.nodes[child]; old != nil && old.id == id {
 		return
 	}
-	t.put(id, p.tree).slurm = p.slurm
+	n := t.put(id, p.tree)
+	n.slurm, n.doubt = p.slurm, doubt
+}
+
+// dropDoubtful forgets a process in doubt: the one of its pid is another's.
+func (t *Tracker) dropDoubtful(pid int) {
+	if n := t.nodes[pid]; n != nil && n.doubt {
+		t.forget(n)
+	}
 }
 
 func (t *Tracker) takeExec(pid int) {
@@ -126,6 +140,8 @@ func (t *Tracker) takeExit(pid int) {
 		t.forget(n)
 	case s.Flags&exiting != 0:
 		t.dying[n] = true
+	default:
+		t.dropDoubtful(pid)
 	}
 }
 

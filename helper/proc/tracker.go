@@ -81,6 +81,7 @@ type node struct {
 	id    ID
 	tree  *tree
 	slurm bool // it runs a program of Slurm
+	doubt bool // whoever had its pid when it was looked at may be another, see takeFork
 }
 
 // rescanEvery bounds how often lost events are made up for by a scan unasked.
