@@ -20,6 +20,9 @@ const (
 	// frozenAfter is when it is asked whether a process cannot stop because
 	// somebody froze it.
 	frozenAfter = 5 * time.Millisecond
+	// againAfter is when a process that runs although it was told to stop is told
+	// again: somebody's SIGCONT may have taken the stop away.
+	againAfter = 10 * time.Millisecond
 )
 
 // Pause stops every process of a target by SIGSTOP and returns when each has
@@ -366,6 +369,27 @@ func (p *pausing) look(v *victim) error {
 		if frozen, dir := p.host.frozenCgroup(v.id.PID); frozen {
 			return fmt.Errorf("pause: process %s in %s: %w", v.id, dir, ErrFrozen)
 		}
+	}
+	if (s.State == 'R' || s.State == 'S') && time.Since(v.since) > againAfter {
+		return p.tellAgain(v)
+	}
+	return nil
+}
+
+// tellAgain stops a process once more for which no stop signal waits. SIGCONT
+// before it makes sure that no more than one SIGSTOP waits: a second one would
+// look like somebody else's.
+func (p *pausing) tellAgain(v *victim) error {
+	v.since = time.Now()
+	err := p.host.withProcess(p.buf[:], v.id, func(s Stat, send func(unix.Signal) error) error {
+		st, err := p.host.status(v.id.PID)
+		if err != nil || s.State == 'T' || st.AllPending()&stopSignals != 0 {
+			return err
+		}
+		return errors.Join(send(unix.SIGCONT), send(unix.SIGSTOP))
+	})
+	if err != nil && !errors.Is(err, ErrGone) {
+		return fmt.Errorf("pause: %w", err)
 	}
 	return nil
 }

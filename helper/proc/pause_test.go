@@ -273,15 +273,38 @@ func TestPauseThatCannotSucceedIsUndone(t *testing.T) {
 	}
 }
 
-// deafTo swallows the stops of one process.
+// A stop that somebody's SIGCONT took away before it had its effect is told
+// again, as one stop: the resume finds nobody else's.
+func TestPauseTellsAgain(t *testing.T) {
+	l := launch(t, `sleep 1000; true`)
+	deaf := &deafTo{recorder: recorder{pass: true}, pid: l.id.PID, times: 2}
+	tr := tracked(t, Host{Signals: deaf}, nil)
+	watch(t, tr, l.id)
+	l.run(t)
+	p := pause(t, tr, Target{Roots: []ID{l.id}})
+	if s := state(t, l.id); s != 'T' && s != 'D' {
+		t.Errorf("the process is %c", s)
+	}
+	r, err := tr.host.Resume(p.Stopped)
+	if err != nil || len(r.Foreign) > 0 {
+		t.Errorf("resumed: %+v, %v", r, err)
+	}
+}
+
+// deafTo swallows the stops of one process: the first so many, 0 for all.
 type deafTo struct {
 	recorder
-	pid int
+	pid   int
+	times int
+	heard int
 }
 
 func (d *deafTo) Send(fd int, sig unix.Signal) error {
 	d.mu.Lock()
-	deaf := d.pids[fd] == d.pid && sig == unix.SIGSTOP
+	deaf := d.pids[fd] == d.pid && sig == unix.SIGSTOP && (d.times == 0 || d.heard < d.times)
+	if deaf {
+		d.heard++
+	}
 	d.mu.Unlock()
 	if deaf {
 		return nil
