@@ -117,9 +117,8 @@ func (st *StopState) take(s string) error {
 		delete(st.Tenants, t)
 		return nil
 	case "+ ", "h ":
-		e, err := parseStopped(st.Tenants[t], s)
-		e.Held = op == "h "
-		st.Tenants[t] = e
+		more, err := parseStopped(s)
+		st.Tenants[t] = st.Tenants[t].and(more, op == "h ")
 		return err
 	}
 	return errTorn
@@ -146,8 +145,9 @@ func unquote(s string) (text, rest string, err error) {
 	return text, strings.TrimPrefix(s[len(q):], " "), err
 }
 
-// parseStopped adds the rest of a line to what the tenant already has.
-func parseStopped(e Stopped, s string) (Stopped, error) {
+// parseStopped reads the rest of a line.
+func parseStopped(s string) (Stopped, error) {
+	var e Stopped
 	for s != "" {
 		if s[0] == '"' {
 			c, rest, err := unquote(s)

@@ -153,12 +153,28 @@ func (s *StopSet) add(t model.TenantID, stop Stopped) error {
 			return err
 		}
 		failpoint.At("stopset.added")
-		e := s.set[t]
-		e.Procs, e.Cgroups = append(e.Procs, stop.Procs...), append(e.Cgroups, stop.Cgroups...)
-		e.Held = stop.Held
-		s.set[t] = e
+		s.set[t] = s.set[t].and(stop, stop.Held)
 		return nil
 	})
+}
+
+// and is what a tenant has with more of it, each once: what somebody else
+// continued is stopped again and again.
+func (e Stopped) and(more Stopped, held bool) Stopped {
+	return Stopped{Procs: union(e.Procs, more.Procs), Cgroups: union(e.Cgroups, more.Cgroups), Held: held}
+}
+
+func union[T comparable](list, more []T) []T {
+	have := make(map[T]bool, len(list))
+	for _, x := range list {
+		have[x] = true
+	}
+	for _, x := range more {
+		if !have[x] {
+			list, have[x] = append(list, x), true
+		}
+	}
+	return list
 }
 
 // Remove writes down that nothing of the tenant is stopped any more.

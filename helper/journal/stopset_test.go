@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestStopSetIsAMap(t *testing.T) {
 					t.Fatal(err)
 				}
 				e := want[n]
-				want[n] = Stopped{Procs: append(e.Procs, ids...), Cgroups: append(e.Cgroups, cg...)}
+				want[n] = Stopped{Procs: once(append(e.Procs, ids...)), Cgroups: once(append(e.Cgroups, cg...))}
 			},
 			"hold": func(t *rapid.T) {
 				n := model.TenantID(name.Draw(t, "tenant"))
@@ -71,7 +72,7 @@ func TestStopSetIsAMap(t *testing.T) {
 					t.Fatal(err)
 				}
 				e := want[n]
-				want[n] = Stopped{Procs: append(e.Procs, ids...), Cgroups: e.Cgroups, Held: true}
+				want[n] = Stopped{Procs: once(append(e.Procs, ids...)), Cgroups: e.Cgroups, Held: true}
 			},
 			"remove": func(t *rapid.T) {
 				n := model.TenantID(name.Draw(t, "tenant"))
@@ -105,6 +106,17 @@ func TestStopSetIsAMap(t *testing.T) {
 		})
 		_ = s.Close()
 	})
+}
+
+// once keeps the first of equals.
+func once[T comparable](list []T) []T {
+	var out []T
+	for _, x := range list {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // equateEmpty takes nil and empty lists for equal.
