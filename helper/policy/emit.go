@@ -40,12 +40,12 @@ func (d *Decider) emit() {
 }
 
 // setAside pauses what a person wants paused, and ends the throttle of one that
-// has left its GPU.
+// has left its GPU, or acts on a signal.
 func (d *Decider) setAside(v *view) {
 	switch {
-	case v.why.code == ordered && v.t.State.Runs() && v.counts:
+	case v.why.code == ordered && v.t.State.Runs():
 		d.act(v, model.PrimPause)
-	case v.why.code == offGPU && v.t.State == model.Throttled:
+	case (v.why.code == offGPU || v.why.code == settling) && v.t.State == model.Throttled:
 		d.act(v, model.PrimResume)
 	}
 }

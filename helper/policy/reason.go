@@ -127,7 +127,7 @@ func (d *Decider) standWords(v *view) string {
 	case settling:
 		return fmt.Sprintf("left alone for %s: somebody else continued or signalled it", short(v.t.Settle-d.now))
 	case young:
-		return fmt.Sprintf("not stopped in the first %s after a launch", short(v.p.Limits.MinRun))
+		return fmt.Sprintf("not stopped in the first %s after a launch, for %s more", short(v.p.Limits.MinRun), short(d.youngUntil(v)-d.now))
 	case ordered:
 		o := d.n.Orders[v.t.ID]
 		return strings.TrimSuffix(fmt.Sprintf("%s ordered by %s: %s", o.Do, o.By(), o.Why), ": ")

@@ -44,16 +44,30 @@ func (d *Decider) standRunning(v *view) {
 		v.stand, v.why = fixed, verdict{code: failed}
 	case order == model.PrimResume:
 		v.stand, v.why = fixed, verdict{code: ordered}
-	case t.Settle > d.now:
+	case t.Settle > d.now: // nobody makes way for whom somebody else continued
 		d.wake(t.Settle)
-		v.stand, v.counts, v.why = fixed, true, verdict{code: settling}
+		v.stand, v.why = aside, verdict{code: settling}
 	case d.young(v):
 		v.stand, v.counts, v.why = fixed, true, verdict{code: young}
 	default:
 		v.stand, v.counts = queued, true
 		d.breathing(v)
 	}
-	if order == model.PrimPause && v.stand != fixed && v.counts {
+	if order == model.PrimPause {
+		d.standOrdered(v)
+	}
+}
+
+// standOrdered places a running tenant that a person wants paused: whether it is
+// on a GPU or not, but not in its launch, and not over what else it is left alone
+// for.
+func (d *Decider) standOrdered(v *view) {
+	off := v.why.code == offGPU && v.t.Exempt == "" && v.t.Retry <= d.now && v.t.Settle <= d.now
+	switch {
+	case v.stand == fixed || !off && !v.counts:
+	case off && d.young(v):
+		v.why = verdict{code: young}
+	default:
 		v.stand, v.why = aside, verdict{code: ordered}
 	}
 }
@@ -125,11 +139,14 @@ func (d *Decider) launching(v *view) bool {
 // tasks find each other may hang it for good. A job that launches step after
 // step is not spared for ever: only up to twice min_run without a stop.
 func (d *Decider) young(v *view) bool {
-	spared := v.p.Limits.MinRun
-	end := max(v.t.LastTask, v.t.FirstRan) + spared
-	end = min(end, v.m.stretch+2*spared)
+	end := d.youngUntil(v)
 	d.wake(end)
 	return d.now < end
+}
+
+func (d *Decider) youngUntil(v *view) time.Duration {
+	spared := v.p.Limits.MinRun
+	return min(max(v.t.LastTask, v.t.FirstRan)+spared, v.m.stretch+2*spared)
 }
 
 // breathing keeps a tenant that starved running for a breath.
