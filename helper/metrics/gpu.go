@@ -12,7 +12,9 @@ const unknown = "unknown"
 
 // strayKinds are the kinds of processes that belong to no tenant; others count
 // as "other".
-func strayKinds() []string { return []string{"foreign", "unmanaged", "orphan", "ghost", "other"} }
+func strayKinds() []string {
+	return []string{model.StrayForeign, model.StrayUnmanaged, model.StrayOrphan, model.StrayGhost, "other"}
+}
 
 // gpus fills in the series of each GPU.
 func (p *page) gpus(s model.Snapshot) {

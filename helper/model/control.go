@@ -19,4 +19,5 @@ type ControlQuery struct {
 type ControlReply struct {
 	Tenants []string `json:"tenants"`
 	Denied  int      `json:"denied,omitempty"` // of others, left alone
+	Notes   []string `json:"notes,omitempty"`  // what else the person is to know, such as what a pause waits for
 }

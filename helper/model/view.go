@@ -44,5 +44,13 @@ type Stray struct {
 	PID    int            `json:"pid"`
 	UID    uint32         `json:"uid"`
 	Memory Reading[Bytes] `json:"memory"`
-	Kind   string         `json:"kind"` // foreign (a job that did not ask), unmanaged, orphan, ghost
+	Kind   string         `json:"kind"` // one of the below
 }
+
+// Kinds of strays.
+const (
+	StrayUnmanaged = "unmanaged" // of a job of Slurm that did not ask, or of a part of one that is not managed
+	StrayOrphan    = "orphan"    // its parent has ended, and it is in no job
+	StrayGhost     = "ghost"     // the driver lists it, and there is no such process
+	StrayForeign   = "foreign"   // anything else
+)

@@ -101,9 +101,18 @@ func (n *Node) hold(e *entry) error {
 	}
 }
 
-// pause stops every process of a tenant. What is about to be stopped is on
-// disk first.
+// pause stops every process of a tenant, and logs it but within a throttle's
+// period.
 func (n *Node) pause(e *entry, kind stopKind) error {
+	if kind == kindBeat {
+		return n.stop(e, kind, func(string, ...any) {})
+	}
+	return n.stop(e, kind, n.logf)
+}
+
+// stop stops every process of a tenant. What is about to be stopped is on disk
+// first.
+func (n *Node) stop(e *entry, kind stopKind, tell func(string, ...any)) error {
 	e.setWant(kind) // a task that joins from now on is stopped as well
 	target := n.target(e)
 	intent := intent{n: n, stop: Stop{Tenant: e.id, Held: kind == kindHold, IDs: n.running(n.Tracker.Members(target.Roots...))}}
@@ -112,7 +121,7 @@ func (n *Node) pause(e *entry, kind stopKind) error {
 		return errors.Join(fmt.Errorf("%s not done, since it could not be written down: %w", kind, err), n.giveUp(e, e.grip))
 	}
 	failpoint.At("pause.intended")
-	g, err := n.take(e, target, kind)
+	g, err := n.take(e, target, tell)
 	failpoint.At("pause.taken")
 	g = g.and(e.grip)
 	if err == nil {

@@ -19,33 +19,48 @@ const (
 )
 
 // ask asks Slurm whether a tenant that somebody else continued is being ended.
-// It is left alone while it is; a user who continues the own job gains nothing.
-// Where there is no Slurm to ask, the time for which it is left alone runs out.
+// It runs while it is, and while Slurm does not say; see setBack for one that is
+// stopped meanwhile. Where there is no Slurm to ask, the time for which it is left
+// alone runs out.
 func (n *Node) ask(e *entry) {
-	if n.Slurm == nil || e.reg.Run() || !e.asking.CompareAndSwap(false, true) {
+	if n.Slurm == nil || e.reg.Run() || e.asking.Add(1) > 1 {
 		return
 	}
 	n.beside(func() {
-		defer e.asking.Store(false)
 		wait := askAfter
 		if e.asked != 0 {
 			wait = max(wait, e.asked+askEvery-n.Clock())
 		}
 		for unanswered := 0; unanswered < askTries && n.rest(wait) && n.book.find(e.id) == e; wait = askEvery {
+			wanted := e.asking.Load()
 			ending, err := n.completing(e)
 			switch {
 			case err != nil:
 				unanswered++
-				n.push(model.Event{Kind: model.EvAsked, Tenant: e.id, Text: "Slurm does not say whether it is ending the job"})
-			case !ending:
-				n.push(model.Event{Kind: model.EvAsked, Tenant: e.id})
-				return
-			default:
+				n.mayEnd(e, "Slurm does not say whether it is ending the job")
+			case ending:
 				unanswered = 0
-				n.push(model.Event{Kind: model.EvAsked, Tenant: e.id, Text: "Slurm is ending the job"})
+				n.mayEnd(e, "Slurm is ending the job")
+			default:
+				e.notEnding.Store(int64(n.Clock()))
+				n.push(model.Event{Kind: model.EvAsked, Tenant: e.id})
+				if e.asking.CompareAndSwap(wanted, 0) { // else it was continued once more since
+					return
+				}
 			}
 		}
+		e.asking.Store(0)
 	})
+}
+
+// mayEnd lets a tenant go on that Slurm is ending, or may be.
+func (n *Node) mayEnd(e *entry, why string) {
+	e.op.Lock()
+	if !e.grip.empty() && e.moved == nil {
+		n.letGo(e)
+	}
+	e.op.Unlock()
+	n.push(model.Event{Kind: model.EvAsked, Tenant: e.id, Text: why})
 }
 
 func (n *Node) completing(e *entry) (bool, error) {

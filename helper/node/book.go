@@ -46,10 +46,14 @@ type entry struct {
 	stuckSince time.Duration
 	lookouts   map[proc.ID]*proc.Lookout // by root process, nil for one that has ended; under op
 	ended      bool                      // it is out of the book; under op
-	setBacks   []time.Duration           // when a command was stopped again; under op
+	setBacks   []time.Duration           // when it was stopped again after somebody continued it; under op
 
-	asking atomic.Bool   // Slurm is being asked whether it is ending
-	asked  time.Duration // when it last was; of whoever asks
+	looks  int  // for a cgroup inside one of its own that somebody froze; under op
+	inside bool // there was one
+
+	asking    atomic.Int32  // how often it was wanted to be known whether it is ending, while Slurm is asked
+	asked     time.Duration // when it last was; of whoever asks
+	notEnding atomic.Int64  // when Slurm last said that it is not, 0 never
 
 	mu   sync.Mutex
 	want stopKind // how it is wanted stopped, "" to run: later workers join

@@ -65,6 +65,59 @@ func TestAnothersFreezeIsSeenOnce(t *testing.T) {
 	}
 }
 
+// TestAFreezeInsideEndsWithTheJob: a cgroup inside a task's that somebody else froze
+// is said, and is left so by a pause and a resume; but what is killed in it does not
+// wait for him, whether the task itself has ended or not.
+func TestAFreezeInsideEndsWithTheJob(t *testing.T) {
+	for _, first := range []string{"inside", "task"} {
+		t.Run(first, func(t *testing.T) {
+			s := newStage(t)
+			k := launch(t, family)
+			child := k.child(t)
+			dir := freezable(t, k.id)
+			id := s.register(1, k.id)
+			box := filepath.Join(dir, "box")
+			if err := os.Mkdir(box, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				put(t, filepath.Join(box, "freezer.state"), "THAWED")
+				_ = unix.Kill(child.PID, unix.SIGKILL)
+				eventually(t, "the box to be removed", func() bool { return unix.Rmdir(box) == nil })
+			})
+			put(t, filepath.Join(box, "cgroup.procs"), fmt.Sprint(child.PID))
+			put(t, filepath.Join(box, "freezer.state"), "FROZEN")
+			if ev := s.await(model.EvSuspended, 0); ev.Text != "frozen" {
+				t.Errorf("said %q", ev.Text)
+			}
+			s.do(model.PrimPause, id)
+			s.do(model.PrimResume, id)
+			if text, err := os.ReadFile(filepath.Join(box, "freezer.state")); err != nil || string(text) != "FROZEN\n" {
+				t.Errorf("the box is %s (%v)", text, err)
+			}
+			kills := []int{child.PID, k.id.PID}
+			if first == "task" {
+				kills = []int{k.id.PID, child.PID}
+			}
+			for _, pid := range kills {
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the kill", func() bool { return s.n.Host.Look(proc.ID{PID: pid, Start: startOf(pid)}) == proc.ConditionGone })
+			}
+		})
+	}
+}
+
+// startOf is the start time of whoever has this pid, 1 if nobody.
+func startOf(pid int) uint64 {
+	id, err := proc.Host{}.Identify(pid)
+	if err != nil {
+		return 1
+	}
+	return id.Start
+}
+
 // TestFilesOfATenantAreClosed: what is kept open of a process is not kept open
 // when its tenant is gone.
 func TestFilesOfATenantAreClosed(t *testing.T) {

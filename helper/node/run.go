@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
@@ -66,40 +65,6 @@ func (n *Node) RunSeen(job uint32) {
 	}
 	e.op.Unlock()
 	n.lookForeign(e)
-}
-
-// How often a command may be stopped again within settingBack: fg and bg
-// continue it each time, but nothing is fought over for ever.
-const (
-	maxSetBack  = 20
-	settingBack = time.Minute
-)
-
-// astray tells whether a command runs that is to stay stopped by us, and that
-// its shell has continued. It is for the holder of e.op.
-func (n *Node) astray(e *entry) bool {
-	return e.reg.Run() && e.moved == nil && e.wants() != "" && !e.grip.empty() && n.continued(e.grip)
-}
-
-// setBack stops it again: to bring a command to the foreground is no order to
-// let it run out of turn. It returns false where that was not done, and the
-// tenant is to be let go: it was tried too often, or a guard has taken over.
-func (n *Node) setBack(e *entry) bool {
-	now := n.Clock()
-	e.setBacks = slices.DeleteFunc(e.setBacks, func(at time.Duration) bool { return now-at > settingBack })
-	if len(e.setBacks) >= maxSetBack || n.Stops.Check() != nil {
-		return false
-	}
-	e.setBacks = append(e.setBacks, now)
-	suspended := e.say(func(s *saying) bool { return s.suspended != "" }) // a pause forgets it
-	if err := n.pause(e, e.wants()); err != nil {
-		n.logf("tenant %s: stop it again: %v", e.id, err)
-		return false
-	}
-	if suspended {
-		n.push(model.Event{Kind: model.EvUnstopped, Tenant: e.id})
-	}
-	return true
 }
 
 // suspender is who stops a tenant by SIGTSTP: Slurm, or a terminal's ^Z.

@@ -189,6 +189,13 @@ func (s *slurm) Completing(context.Context, uint32) (bool, error) {
 	return answer == "yes", nil
 }
 
+// say sets the next answer.
+func (s *slurm) say(answer string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = append(s.answers, answer)
+}
+
 func (s *slurm) Evict(_ context.Context, r model.Registration, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

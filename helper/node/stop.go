@@ -37,15 +37,15 @@ const maxListeners = 32
 func (g grip) empty() bool { return len(g.procs)+len(g.frozen) == 0 }
 
 // take stops a tenant: by the freezer where it has cgroups of its own, else by
-// signals.
-func (n *Node) take(e *entry, t proc.Target, kind stopKind) (grip, error) {
+// signals. How that went is told.
+func (n *Node) take(e *entry, t proc.Target, tell func(string, ...any)) (grip, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.StopTimeout)
 	defer cancel()
 	if dirs := n.freezers(e, t); len(dirs) > 0 {
 		done, err := n.Tracker.Freeze(ctx, t, dirs, e.grip.frozen)
 		switch {
 		case err == nil:
-			n.tellStop(kind, "tenant %s: %d processes frozen in %s", e.id, done.Processes, done.Latency)
+			tell("tenant %s: %d processes frozen in %s", e.id, done.Processes, done.Latency)
 			return grip{frozen: done.Dirs}, nil
 		case !errors.Is(err, proc.ErrNotOurs) && !errors.Is(err, proc.ErrNoFreezer):
 			return grip{}, err
@@ -55,15 +55,8 @@ func (n *Node) take(e *entry, t proc.Target, kind stopKind) (grip, error) {
 	if err != nil {
 		return grip{}, err
 	}
-	n.tellStop(kind, "tenant %s: %d processes stopped in %s (%d passes)", e.id, len(done.Stopped), done.Latency, done.Passes)
+	tell("tenant %s: %d processes stopped in %s (%d passes)", e.id, len(done.Stopped), done.Latency, done.Passes)
 	return grip{procs: done.Stopped}, nil
-}
-
-// tellStop logs a stop, but for those within a throttle's periods.
-func (n *Node) tellStop(kind stopKind, format string, args ...any) {
-	if kind != kindBeat {
-		n.logf(format, args...)
-	}
 }
 
 // freezers lists the cgroups that hold the tenant's tasks, nil where one of

@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
 // busyShare is the least share of time on the multiprocessors that counts as
@@ -130,14 +131,20 @@ func busy(use map[string]model.Usage) bool {
 
 // stray describes a process on a shared GPU that belongs to no tenant.
 func (n *Node) stray(uuid string, p model.GPUProc) model.Stray {
-	s := model.Stray{GPU: uuid, PID: p.PID, Memory: p.Memory, Kind: "foreign"}
+	s := model.Stray{GPU: uuid, PID: p.PID, Memory: p.Memory, Kind: model.StrayGhost}
 	id, err := n.Host.Identify(p.PID)
 	if err != nil {
-		s.Kind = "ghost"
 		return s
 	}
+	s.Kind = model.StrayForeign
 	if st, err := n.Host.Status(id); err == nil {
 		s.UID = uint32(st.UID)
+	}
+	switch from, _ := n.Host.Origin(id); from {
+	case proc.OriginJob:
+		s.Kind = model.StrayUnmanaged
+	case proc.OriginOrphan:
+		s.Kind = model.StrayOrphan
 	}
 	return s
 }

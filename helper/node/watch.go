@@ -25,7 +25,11 @@ func (n *Node) watch() (more bool) {
 
 func (n *Node) watchOne(e *entry) {
 	n.tryRescue(e)
-	if e.grip.empty() || n.astray(e) && n.setBack(e) {
+	if e.grip.empty() {
+		return
+	}
+	if n.astray(e) && n.setBack(e) {
+		n.ask(e)
 		return
 	}
 	if e.wants() == "" && !e.grip.foreign || n.continued(e.grip) {
@@ -105,9 +109,10 @@ func (n *Node) lookForeign(e *entry) {
 		return
 	}
 	roots, _ := n.book.snapshot(e)
-	stopped := ""
+	stopped, alive := "", false
 	for _, r := range roots {
 		how := n.foreignStop(e, r.ID)
+		alive = alive || how != "gone"
 		if how == "" {
 			stopped = ""
 			break
@@ -119,7 +124,47 @@ func (n *Node) lookForeign(e *entry) {
 			stopped = how
 		}
 	}
+	if stopped == "" && n.frozenInside(e, roots) {
+		stopped = "frozen"
+	}
 	n.tellSuspended(e, stopped)
+	if stopped == "frozen" || !alive {
+		n.thawKilled(e, roots)
+	}
+}
+
+// insideEvery is after how many looks the cgroups of a tenant are searched again
+// for others inside them that somebody froze.
+const insideEvery = 10
+
+// frozenInside tells whether somebody froze a cgroup inside one of the tenant's.
+// The tasks of a step have one, or such as are alike: the first of each is looked
+// at. The caller holds e.op.
+func (n *Node) frozenInside(e *entry, roots []root) bool {
+	if e.looks++; e.looks%insideEvery != 1 {
+		return e.inside
+	}
+	e.inside = false
+	step := uint32(model.NoVal)
+	for _, r := range roots {
+		if r.step != step {
+			step = r.step
+			e.inside = e.inside || len(n.Host.FrozenInside(r.ID)) > 0
+		}
+	}
+	return e.inside
+}
+
+// thawKilled ends the freeze of processes that wait for nothing but to be killed:
+// whoever froze them, the end of the job does not wait for him.
+func (n *Node) thawKilled(e *entry, roots []root) {
+	dirs, err := n.Host.ThawKilled(n.Tracker.Members(rootIDs(roots)...))
+	if err != nil {
+		n.logf("tenant %s: thaw what is being killed: %v", e.id, err)
+	}
+	for _, dir := range dirs {
+		n.logf("tenant %s: thawed %s, which somebody else froze: SIGKILL waited there", e.id, dir)
+	}
 }
 
 func (n *Node) tellSuspended(e *entry, who string) {

@@ -59,7 +59,7 @@ func removeTree(t testing.TB, top string) {
 		version = 1
 	}
 	eventually(t, "the cgroups to be removed", func() bool {
-		_, _ = Host{}.ThawAll(Freezer{Dir: top, Version: version})
+		_, _ = Host{}.thawAll(Freezer{Dir: top, Version: version})
 		pids, _ := procsBelow(top)
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
@@ -253,7 +253,7 @@ func TestFrozenBelow(t *testing.T) {
 		if _, err := tr.host.Thaw([]Freezer{dir}); err != nil || !asked(other) {
 			t.Errorf("thaw went below: %v", err)
 		}
-		if got, err := tr.host.ThawAll(dir); err != nil || !slices.Equal(got, []string{below}) || asked(other) {
+		if got, err := tr.host.thawAll(dir); err != nil || !slices.Equal(got, []string{below}) || asked(other) {
 			t.Errorf("thawed %v, %v", got, err)
 		}
 	})

@@ -301,6 +301,15 @@ func (h Host) FreezerState(f Freezer) (FreezerState, error) {
 	return s, nil
 }
 
+// FrozenInside lists the directories below a task's that somebody froze.
+func (h Host) FrozenInside(task ID) []string {
+	f, err := h.FreezerOf(task)
+	if err != nil {
+		return nil
+	}
+	return frozenBelow(f)
+}
+
 // frozenAbove says whether a v2 directory above was frozen by its own file.
 func (h Host) frozenAbove(f Freezer) bool {
 	if f.Version == 1 {

@@ -10,8 +10,9 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
-// tellingSignals are those that a person or Slurm sends to a job on purpose.
-var tellingSignals = Signals(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT,
+// tellingSignals are those that a person or Slurm sends to a job on purpose. KILL
+// waits for nobody but who is frozen by cgroup v1.
+var tellingSignals = Signals(unix.SIGKILL, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT,
 	unix.SIGUSR1, unix.SIGUSR2, unix.SIGXCPU)
 
 // idleSignals wait for any stopped process sooner or later, and mean nothing.
@@ -24,7 +25,7 @@ func (h Host) Pending(id ID) (SigSet, error) {
 }
 
 // MeaningfulPending returns the signals that wait for a stopped or frozen process,
-// are not in the baseline and are meant for the job: TERM, INT, HUP, QUIT, USR1,
+// are not in the baseline and are meant for the job: KILL, TERM, INT, HUP, QUIT, USR1,
 // USR2, XCPU, or jobSignal (0: none), not blocked by every thread. The process
 // should be continued to act on them. One for which a SIGSTOP still waits sleeps
 // in vfork, where its C library blocks every signal for as long as that takes:

@@ -118,9 +118,31 @@ func (d *cgroupDir) thaw() error {
 	return fmt.Errorf("%s does not thaw", d.Dir)
 }
 
-// ThawAll thaws a directory and everything below it, whoever froze it. It is for
-// a job that ends: a kill waits for the thaw. It returns what had been frozen.
-func (h Host) ThawAll(f Freezer) ([]string, error) {
+// ThawKilled thaws what keeps processes from being killed: where SIGKILL waits for
+// one of them in a directory that can freeze it (see FreezerOf), that directory and
+// everything below it, whoever froze it. It returns the directories that were
+// frozen. On v2 nothing is to be done: SIGKILL ends a frozen process.
+func (h Host) ThawKilled(ids []ID) (thawed []string, err error) {
+	var errs []error
+	for _, id := range ids {
+		waits, err := h.Pending(id)
+		if err != nil || !waits.Has(unix.SIGKILL) {
+			continue
+		}
+		f, err := h.FreezerOf(id)
+		if err != nil {
+			continue
+		}
+		dirs, err := h.thawAll(f)
+		thawed = append(thawed, dirs...)
+		errs = append(errs, err)
+	}
+	return thawed, errors.Join(errs...)
+}
+
+// thawAll thaws a directory and everything below it, and returns what had been
+// frozen.
+func (h Host) thawAll(f Freezer) ([]string, error) {
 	dirs := frozenBelow(f)
 	if asked(f) {
 		dirs = append(dirs, f.Dir)

@@ -67,7 +67,7 @@ func (r *Row) name() string {
 
 func (r *Row) user() string {
 	switch {
-	case r.Stray != nil && r.Stray.Kind == "ghost":
+	case r.Stray != nil && r.Stray.Kind == model.StrayGhost:
 		return "" // its process is not there to be asked
 	case r.Stray != nil:
 		return "uid=" + r.uid()

@@ -62,7 +62,7 @@ func (s sight) strays(list []model.Stray) []model.Stray {
 	}
 	out := make([]model.Stray, 0, len(list))
 	for _, st := range list {
-		if st.UID != s.uid || st.Kind == "ghost" {
+		if st.UID != s.uid || st.Kind == model.StrayGhost {
 			st.PID, st.UID = 0, 0
 		}
 		out = append(out, st)
