@@ -55,7 +55,11 @@ func TestNoPauseDuringLaunch(t *testing.T) {
 	s.WaitTenant(other, patience, "RUNNING")
 	for i := range 2 {
 		file := filepath.Join(s.Out, fmt.Sprintf("ended-%d", i))
-		job := s.pack(t, "srun -n 8 bash -c 'sleep 1; echo >>"+file+"'", "-n", "8", "--overcommit")
+		job := s.pack(t, "srun -n 8 bash -c 'sleep 2; echo >>"+file+"'", "-n", "8", "--overcommit")
+		s.WaitTenant(job, patience, "RUNNING")
+		if r := s.Gimbal("pause", fmt.Sprint(job)); r.Exit != 0 || !strings.Contains(r.Stdout, "goes on for now: not stopped in the first 6s after a launch, for ") {
+			t.Errorf("a pause in a launch: %v", r)
+		}
 		wantState(t, s.WaitDone(t, job, 3*patience), "COMPLETED")
 		if r := s.Run("wc", "-l", file); !strings.HasPrefix(strings.TrimSpace(r.Stdout), "8 ") {
 			t.Errorf("%s of 8 tasks ended", r.Stdout)

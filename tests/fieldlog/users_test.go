@@ -161,8 +161,36 @@ func TestStrangersAreDenied(t *testing.T) {
 		t.Errorf("the owner may not pause the own job: %s", answer)
 	}
 	s.WaitTenant(job, patience, "PAUSED")
+	s.wantOwnerBounded(t, job)
 	s.cancel(t, job)
 	s.wantClean(t)
+}
+
+// wantOwnerBounded checks what the owner of a job that he has paused may not do to
+// others: have it run before theirs, or undo what was ordered over him.
+func (s *site) wantOwnerBounded(t *testing.T, job int) {
+	t.Helper()
+	order := func(uid int, do model.Primitive) string {
+		ref := model.JobRef{Job: uint32(job), Task: model.NoVal, Offset: model.NoVal, Step: model.NoVal}
+		return s.askAs(t, uid, request(t, wire.OpControl, model.ControlQuery{Job: ref, Do: do}))[0]
+	}
+	if answer := order(owner, model.PrimResume); !strings.Contains(answer, "runs when its turn comes") {
+		t.Errorf("the owner's resume: %s", answer)
+	}
+	s.WaitTenant(job, patience, "RUNNING")
+	if answer := order(0, model.PrimPause); codeOf(t, answer) != "" {
+		t.Errorf("root may not pause: %s", answer)
+	}
+	s.WaitTenant(job, patience, "PAUSED")
+	for _, do := range []model.Primitive{model.PrimResume, "release", model.PrimPause} {
+		if answer := order(owner, do); codeOf(t, answer) != wire.CodeDenied {
+			t.Errorf("the owner's %s over root's pause: %s", do, answer)
+		}
+	}
+	if answer := order(0, "release"); codeOf(t, answer) != "" {
+		t.Errorf("root may not release: %s", answer)
+	}
+	s.WaitTenant(job, patience, "RUNNING")
 }
 
 // refused is how many requests the daemon says it turned away.

@@ -31,13 +31,14 @@ type order struct {
 	lapse, why, sig string
 	query           model.ControlQuery
 	meant           []string // who was meant, by name
+	notes           []string // what else the daemon said
 }
 
 // orderIntros say what each of the commands does.
 func orderIntros() map[model.Primitive]string {
 	return map[model.Primitive]string{
-		model.PrimPause:  "Pause jobs of this node, until 'gimbal release' or --for: their GPU memory stays.\nA paused job's time limit runs on, and NCCL gives up after about two minutes.",
-		model.PrimResume: "Let jobs run before all others, until 'gimbal release' or --for.",
+		model.PrimPause:  "Pause jobs of this node, until 'gimbal release' or --for: their GPU memory stays.\nOne in its launch is paused at its end (min_run of its policy).\nA paused job's time limit runs on, and NCCL gives up after about two minutes.",
+		model.PrimResume: "Let jobs run before all others, until 'gimbal release' or --for; an owner's order ends his pause.",
 		model.PrimEvict:  "End jobs kindly: their own signal, a grace, SIGTERM, then requeue through Slurm.",
 		model.PrimNotify: "Send jobs a signal; only processes that catch it get it.",
 		release:          "End what pause or resume ordered: the policy decides again.",
@@ -135,9 +136,13 @@ func (o *order) send(refs []model.JobRef, w world) int {
 			fmt.Fprintf(w.stderr, "gimbal %s: %s of other users left alone\n", o.do, plural(r.Denied, "job"))
 		}
 		o.meant = append(o.meant, r.Tenants...)
+		o.notes = append(o.notes, r.Notes...)
 	}
 	if len(o.meant) > 0 {
 		fmt.Fprintln(w.stdout, report.Printable(o.told()))
+	}
+	for _, note := range o.notes {
+		fmt.Fprintln(w.stdout, report.Printable(note))
 	}
 	return code
 }
@@ -150,7 +155,7 @@ func (o *order) refusal(err error) string {
 	}
 	switch e.Code {
 	case wire.CodeDenied:
-		return "denied: " + e.Message + "; its owner, root and the operators of gimbald.toml and of Slurm may"
+		return "denied: " + e.Message
 	case wire.CodeNotFound:
 		return "not found: " + e.Message + "; 'gimbal status' lists those that do"
 	}

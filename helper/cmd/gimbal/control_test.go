@@ -37,7 +37,9 @@ func (o *overseer) handle(_ context.Context, _ wire.Peer, req wire.Request) (any
 	case 12:
 		return model.ControlReply{Tenants: []string{"12", "12.0"}}, nil
 	case 13:
-		return nil, wire.Errorf(wire.CodeDenied, "the job belongs to another user")
+		return nil, wire.Errorf(wire.CodeDenied, "the job belongs to another user; its owner may")
+	case 15:
+		return model.ControlReply{Tenants: []string{"15"}, Notes: []string{"15 goes on for now"}}, nil
 	case 14:
 		return model.ControlReply{Tenants: []string{"14_1"}, Denied: 2}, nil
 	}
@@ -84,6 +86,7 @@ func TestOrders(t *testing.T) {
 	}{
 		{"pause 12 --for 10m", 0, "pause ordered for 12, 12.0, lapses in 10m\n", "",
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none, Step: none}, Do: model.PrimPause, For: 10 * time.Minute}}},
+		{"pause 15", 0, "pause ordered for 15, until 'gimbal release'\n15 goes on for now\n", "", nil},
 		{"resume 12.0 --why urgent", 0, "resume ordered for 12, 12.0, until 'gimbal release'\n", "",
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none}, Do: model.PrimResume, Why: "urgent"}}},
 		{"evict 12_3", 0, "evict ordered for 12, 12.0\n", "",
@@ -94,7 +97,7 @@ func TestOrders(t *testing.T) {
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none, Step: none}, Do: model.PrimNotify, Signal: 1}}},
 		{"release 12", 0, "released 12, 12.0\n", "",
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none, Step: none}, Do: "release"}}},
-		{"pause 13", 1, "", "gimbal pause: 13: denied: the job belongs to another user; its owner, root and the operators of gimbald.toml and of Slurm may\n", nil},
+		{"pause 13", 1, "", "gimbal pause: 13: denied: the job belongs to another user; its owner may\n", nil},
 		{"pause 14", 0, "pause ordered for 14_1, until 'gimbal release'\n", "gimbal pause: 2 jobs of other users left alone\n", nil},
 		{"release 99_1.batch 12", 1, "released 12, 12.0\n", "gimbal release: 99_1.batch: not found: no packed job of that number runs on this node; 'gimbal status' lists those that do\n", nil},
 	} {

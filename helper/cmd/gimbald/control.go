@@ -27,23 +27,29 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.mayOrderAll(ctx, peer, q.Job)
+	all, err := d.mayOrderAll(ctx, peer, q)
 	if err != nil {
 		return nil, err
 	}
 	var out model.ControlReply
+	var denied error
 	askErr := d.loop.Ask(ctx, func(e *engine.Engine) {
 		for _, t := range e.Node.Tenants {
 			if !meant(q.Job, t) {
 				continue
 			}
-			if !all && t.Reg.UID != peer.UID {
+			if no := mayControl(peer, all, e, t, order.Do); no != nil {
 				out.Denied++
+				denied = no
 				continue
 			}
 			out.Tenants = append(out.Tenants, t.Name())
-			if err = d.obey(e, t, order); err != nil {
+			note, failed := d.obey(e, t, order, all)
+			if err = failed; err != nil {
 				return
+			}
+			if note != "" {
+				out.Notes = append(out.Notes, t.Name()+" "+note)
 			}
 		}
 	})
@@ -51,7 +57,7 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 	case errors.Join(askErr, err) != nil:
 		return nil, errors.Join(askErr, err)
 	case len(out.Tenants) == 0 && out.Denied > 0:
-		return nil, wire.Errorf(wire.CodeDenied, "the job belongs to another user")
+		return nil, denied
 	case len(out.Tenants) == 0:
 		return nil, wire.Errorf(wire.CodeNotFound, "no packed job of that number runs on this node")
 	}
@@ -63,41 +69,63 @@ func meant(ref model.JobRef, t *model.Tenant) bool {
 	return ref.Matches(&t.Reg) && (ref.Step == model.NoVal || t.Reg.StepID == ref.Step)
 }
 
-// mayOrderAll tells whether the peer may calibrate other users' jobs by hand, too.
-// Slurm is not asked about a user who means his own.
-func (d *daemon) mayOrderAll(ctx context.Context, p wire.Peer, ref model.JobRef) (bool, error) {
-	others := false
+// mayOrderAll tells whether the peer may calibrate every job by hand. Slurm is not
+// asked about a user who orders what an owner may.
+func (d *daemon) mayOrderAll(ctx context.Context, p wire.Peer, q model.ControlQuery) (bool, error) {
+	needed := q.Do == model.PrimResume
 	err := d.loop.Ask(ctx, func(e *engine.Engine) {
 		for _, t := range e.Node.Tenants {
-			others = others || meant(ref, t) && t.Reg.UID != p.UID
+			needed = needed || meant(q.Job, t) && mayControl(p, false, e, t, q.Do) != nil
 		}
 	})
-	return others && d.operates(ctx, p), err
+	return needed && d.operates(ctx, p), err
 }
 
 // operates tells whether the peer is root, or an operator of gimbald.toml's or of
 // Slurm's.
 func (d *daemon) operates(ctx context.Context, p wire.Peer) bool {
-	if p.Root() {
+	if p.Root() || d.private != "" { // that serves its user alone
 		return true
 	}
 	cfg, name := d.settings(), login(p.UID)
-	return cfg.Operator(name) || d.private == "" && d.slurm.operator(ctx, name)
+	return cfg.Operator(name) || d.slurm.operator(ctx, name)
 }
 
 // obey carries an order out. To pause and to resume are wishes that the policy
-// respects until they lapse; to notify and to evict is done at once.
-func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order) error {
+// respects until they lapse; to notify and to evict is done at once. The note
+// says what else the person is to know. An owner's resume ends a pause, and no
+// more: others compute there too.
+func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order, all bool) (note string, err error) {
 	switch o.Do {
+	case model.PrimPause:
+		note = d.spared(t)
+	case model.PrimResume:
+		if !all {
+			d.node.Order(t.ID, &model.Order{Do: "", UID: o.UID, Why: o.Why})
+			return "runs when its turn comes: root and the operators order who runs before others", nil
+		}
 	case model.PrimNotify, model.PrimEvict:
 		if o.Do == model.PrimNotify && !t.HasRun {
-			return wire.Errorf(wire.CodeBadRequest, "%s has not started yet: nothing in it catches a signal", t.Name())
+			return "", wire.Errorf(wire.CodeBadRequest, "%s has not started yet: nothing in it catches a signal", t.Name())
 		}
 		why := model.Reason{Code: "order", Text: strings.TrimSuffix(fmt.Sprintf("ordered by %s: %s", o.By(), o.Why), ": ")}
-		return e.Act(model.Action{Do: o.Do, Tenant: t.ID, Signal: o.Signal, Why: why}, clock())
+		return "", e.Act(model.Action{Do: o.Do, Tenant: t.ID, Signal: o.Signal, Why: why}, clock())
 	}
 	d.node.Order(t.ID, o)
-	return nil
+	return note, nil
+}
+
+// spared says why a tenant that runs is not paused at once, "" if it may be.
+func (d *daemon) spared(t *model.Tenant) string {
+	why, ok := d.decider.Why(t.ID)
+	if !ok || !t.State.Runs() {
+		return ""
+	}
+	switch why.Code {
+	case "min_run", "settling", "failed", "exempt":
+		return "goes on for now: " + why.Text
+	}
+	return ""
 }
 
 func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {
@@ -130,4 +158,21 @@ func mayNotify(signal int) bool {
 		return false
 	}
 	return signal >= 1 && signal <= 64
+}
+
+// mayControl says why the peer may not calibrate the tenant by hand, nil if he
+// may. A job's owner does not undo what was ordered over him.
+func mayControl(p wire.Peer, all bool, e *engine.Engine, t *model.Tenant, do model.Primitive) error {
+	if all {
+		return nil
+	}
+	if p.UID != t.Reg.UID {
+		return wire.Errorf(wire.CodeDenied, "the job belongs to another user; its owner, root and the operators of gimbald.toml and of Slurm may")
+	}
+	o, ordered := e.Node.Orders[t.ID]
+	stands := ordered && o.UID != p.UID && (o.Until == 0 || o.Until > clock())
+	if stands && do != model.PrimEvict && do != model.PrimNotify {
+		return wire.Errorf(wire.CodeDenied, "%s was ordered by %s; root and operators may order otherwise", o.Do, o.By())
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/engine"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/node"
@@ -163,6 +164,38 @@ func TestOrderOf(t *testing.T) {
 		}
 		if o.UID != 7 || (o.Until != 0) != (c.q.For > 0) || c.q.For > 0 && o.Until < before+c.q.For {
 			t.Errorf("%+v: %+v", c.q, o)
+		}
+	}
+}
+
+// TestMayControl: an owner calibrates the own jobs, but not over whoever may
+// calibrate all.
+func TestMayControl(t *testing.T) {
+	const owner, other = 1000, 1001
+	tenant := &model.Tenant{ID: "12@1", Reg: model.Registration{UID: owner}}
+	for _, c := range []struct {
+		name    string
+		uid     uint32
+		overAll bool
+		order   model.Order
+		do      model.Primitive
+		ok      bool
+	}{
+		{name: "the owner", uid: owner, do: model.PrimPause, ok: true},
+		{name: "another", uid: other, do: model.PrimPause},
+		{name: "an operator", uid: other, overAll: true, do: model.PrimPause, ok: true},
+		{name: "over the own order", uid: owner, order: model.Order{Do: model.PrimPause, UID: owner}, do: "release", ok: true},
+		{name: "over an operator's", uid: owner, order: model.Order{Do: model.PrimPause, UID: other}, do: "release"},
+		{name: "over one that has lapsed", uid: owner, order: model.Order{Do: model.PrimPause, UID: other, Until: 1}, do: "release", ok: true},
+		{name: "to end it all the same", uid: owner, order: model.Order{Do: model.PrimPause, UID: other}, do: model.PrimEvict, ok: true},
+		{name: "an operator over an operator's", uid: owner, overAll: true, order: model.Order{Do: model.PrimPause, UID: other}, do: "release", ok: true},
+	} {
+		n := model.NewNode()
+		if c.order.Do != "" {
+			n.Orders[tenant.ID] = c.order
+		}
+		if err := mayControl(wire.Peer{UID: c.uid}, c.overAll, &engine.Engine{Node: n}, tenant, c.do); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }
