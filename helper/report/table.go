@@ -23,7 +23,9 @@ func ParseFormat(s string) ([]Column, error) {
 	all := Fields()
 	var cols []Column
 	for _, item := range strings.Split(s, ",") {
-		item = strings.TrimSpace(item)
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
 		name, width, wide := strings.Cut(item, "%")
 		if strings.EqualFold(name, "all") {
 			for _, f := range all {
@@ -43,30 +45,30 @@ func ParseFormat(s string) ([]Column, error) {
 		}
 		cols = append(cols, c)
 	}
+	if len(cols) == 0 {
+		return nil, fmt.Errorf("the format %q names no field", s)
+	}
 	return cols, nil
 }
 
+// findField finds a field by its name, else the first whose name begins so, as sacct
+// does.
 func findField(all []Field, name string) (Field, error) {
-	var found []Field
-	for _, f := range all {
+	var names []string
+	first := -1
+	for i, f := range all {
 		if strings.EqualFold(f.Name, name) {
 			return f, nil
 		}
-		if name != "" && len(name) < len(f.Name) && strings.EqualFold(f.Name[:len(name)], name) {
-			found = append(found, f)
+		if first < 0 && len(name) < len(f.Name) && strings.EqualFold(f.Name[:len(name)], name) {
+			first = i
 		}
+		names = append(names, f.Name)
 	}
-	if len(found) == 1 {
-		return found[0], nil
+	if first < 0 {
+		return Field{}, fmt.Errorf("no field is called %q; valid ones: %s", name, strings.Join(names, ", "))
 	}
-	names := make([]string, len(all))
-	for i, f := range all {
-		names[i] = f.Name
-	}
-	if len(found) > 1 {
-		return Field{}, fmt.Errorf("field %q may be %s or %s", name, found[0].Name, found[1].Name)
-	}
-	return Field{}, fmt.Errorf("no field is called %q; valid ones: %s", name, strings.Join(names, ", "))
+	return all[first], nil
 }
 
 // maxWidth bounds what a format may ask for.

@@ -185,7 +185,7 @@ func foreignStates(list []string) (out []string) {
 func parseStates(s string) ([]string, error) {
 	short := stateAbbreviations()
 	var out []string
-	for _, item := range strings.Split(s, ",") {
+	for _, item := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' }) {
 		word := short[strings.ToUpper(item)]
 		if word == "" {
 			word = slurmState(item)

@@ -2,6 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,10 +57,38 @@ func TestParseWhen(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %s", in, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "x", "25:00", "10:60", "13:00pm", "0:10am", "1301", "0230-25:00", "2024-02-30", "02/30",
+	for _, bad := range []string{"", "x", "25:00", "10:60", "13:00pm", "1301", "10:00 10:00", "noon-10:00", "today-0301", "10:00xm", "0301x", "0230-25:00", "2024-02-30", "02/30",
 		"2024-1", "24-01-02", "now5", "now-x", "now-5fortnights", "now-99999999999", "10", "1:2:3:4", "03/01/2024/5", "-1:00", "00/10", "uts", "uts-1", "uts99999999999999"} {
 		if got, err := parseWhen(bad, now); err == nil {
 			t.Errorf("%q was taken for %v", bad, got)
+		}
+	}
+}
+
+// TestWhenAsSacct: what sacct itself takes for a time is taken for the same.
+func TestWhenAsSacct(t *testing.T) {
+	if _, err := exec.LookPath("sacct"); err != nil {
+		t.Skip("SKIPPED: sacct is not installed")
+	}
+	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	if err := os.WriteFile(conf, []byte("ClusterName=x\nSlurmctldHost=localhost\nNodeName=localhost\nPartitionName=p Nodes=localhost\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`Start time \((.*?)\) requested is after end time`)
+	for _, form := range []string{"10:00", "1:05", "01:05:07", "10:00AM", "10:00 AM", "10:00 pm", "12:00am", "12:30 PM", "0:30 PM",
+		"1130", "0101", "113023", "010126", "1/1", "01/02", "1/2/24", "11/30-10:00", "11/30-10:00:05", "11/29T10:00", "11/29/25-10:00",
+		"11/29/25-10:00 PM", "11.29", "11.29.25", "11.29-10:00", "0301-10:20", "2024-01-02", "2024-01-02T03:04", "2024-01-02T03:04:05",
+		"2024-01-02-03:04:05", "2024-01-02 03:04:05", "2024-01-02T03:04PM", "2024-02-29", "2024-01-02T", "today", "midnight", "noon", "fika",
+		"teatime", "tomorrow", "uts1700000000", "10:00 11/29", "10:00-11/29", "11/29 10:00", "noon 11/29", "11/29/25-noon", "today-10:00",
+		"tomorrow-10:00"} {
+		now := time.Now()
+		cmd := exec.Command("sacct", "-S", form, "-E", "2001-01-01")
+		cmd.Env = append(os.Environ(), "SLURM_CONF="+conf)
+		out, _ := cmd.CombinedOutput() // the start is after the end, which it says
+		want := said.FindSubmatch(out)
+		got, err := parseWhen(form, now)
+		if len(want) != 2 || err != nil || got.Format("2006-01-02T15:04:05") != string(want[1]) {
+			t.Errorf("%q: %v, %v; sacct: %s", form, got, err, out)
 		}
 	}
 }

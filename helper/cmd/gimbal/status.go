@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os/user"
 	"strconv"
 	"strings"
 	"time"
@@ -36,8 +37,8 @@ for others their own. The options are sacct's.
 `
 
 const statusNotes = `
-Times: HH:MM[:SS][AM|PM], MMDD[YY], MM/DD[/YY], MM.DD[.YY], YYYY-MM-DD, each of
-the dates with -HH:MM[:SS] or THH:MM[:SS]; today, midnight, noon, fika, teatime;
+Times: HH:MM[:SS] [AM|PM], midnight, noon, fika, teatime; MMDD[YY], MM/DD[/YY],
+MM.DD[.YY], YYYY-MM-DD, today; one of both with a blank, - or T between them;
 now[{+|-}COUNT[seconds|minutes|hours|days|weeks]]; utsSECONDS since the epoch.
 With -j the time window begins at the epoch; with -s it is now unless -S says
 otherwise.
@@ -128,7 +129,7 @@ func (s *statusFlags) list(w world) int {
 		return wrongUsage(w, "status", err)
 	}
 	if s.verbose {
-		fmt.Fprintf(w.stderr, "gimbal status: from %s to %s\n", report.Clock(q.Start, nil), report.Clock(q.End, nil))
+		fmt.Fprintf(w.stderr, "gimbal status: from %s to %s\n", report.Clock(q.Start, w.now().Location()), report.Clock(q.End, w.now().Location()))
 	}
 	if none := foreignStates(q.States); len(none) > 0 {
 		fmt.Fprintf(w.stderr, "gimbal status: no tenant is ever %s: a node sees FAILED, EVICTED or ENDED\n", strings.Join(none, ", "))
@@ -145,6 +146,9 @@ func (s *statusFlags) list(w world) int {
 		snap.Tenants = append(snap.Tenants, s.neighbours(w.now())...)
 	}
 	sayWhere(w, "status", note, err)
+	if len(snap.Tenants) == 0 {
+		s.sayUnknown(w)
+	}
 	if s.truncate {
 		truncate(&snap, q)
 	}
@@ -152,6 +156,19 @@ func (s *statusFlags) list(w world) int {
 		return failure(w, "status", werr)
 	}
 	return exitFor(err)
+}
+
+// sayUnknown names the users of -u that this host does not know, where nothing of
+// them was found.
+func (s *statusFlags) sayUnknown(w world) {
+	for _, name := range splitOutside(s.users) {
+		if _, err := strconv.ParseUint(name, 10, 32); err == nil {
+			continue
+		}
+		if _, err := user.Lookup(name); err != nil {
+			fmt.Fprintf(w.stderr, "gimbal status: no user is called %q on this host\n", name)
+		}
+	}
 }
 
 // sayWhere tells where an answer comes from where it is not the daemon.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,18 +14,20 @@ var errNoTime = errors.New("is no time")
 
 // parseWhen reads a moment in every form that sacct takes for -S and -E:
 //
-//	HH:MM[:SS][AM|PM]
-//	MMDD[YY], MM.DD[.YY], MM/DD[/YY], YYYY-MM-DD, each with [-T]HH:MM[:SS]
+//	HH:MM[:SS] [AM|PM]
+//	MMDD[YY], MM.DD[.YY], MM/DD[/YY], YYYY-MM-DD
 //	today, tomorrow, midnight, noon, elevenses, fika, teatime
 //	now[{+|-}COUNT[seconds|minutes|hours|days|weeks]]
 //	utsSECONDS (since the epoch)
 //
-// A time without a date is today's; a date without a year is the last such
-// month, this one included.
+// A day and a time of day may come together, in either order, with blanks, a
+// hyphen or a T between them. A time without a date is today's; a date without a
+// year is the last such month, this one included. A day that the calendar lacks is
+// refused, where sacct takes one of the next month.
 func parseWhen(s string, now time.Time) (time.Time, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	if rest, ok := strings.CutPrefix(text, "now"); ok {
-		d, err := parseOffset(rest)
+		d, err := parseOffset(strings.ReplaceAll(rest, " ", ""))
 		if err != nil {
 			return time.Time{}, fmt.Errorf("time %q: %w", s, err)
 		}
@@ -37,42 +40,91 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 		}
 		return time.Unix(int64(n), 0).In(now.Location()), nil
 	}
-	if hour, day, ok := namedTime(text); ok {
-		return time.Date(now.Year(), now.Month(), now.Day()+day, hour, 0, 0, 0, now.Location()), nil
+	m := when{now: now}
+	for ok := text != ""; !ok || text != ""; {
+		if ok {
+			text, ok = m.take(text)
+		}
+		if !ok {
+			return time.Time{}, fmt.Errorf("%q %w; valid forms: HH:MM[:SS], MMDD[YY], MM/DD[/YY], YYYY-MM-DD[THH:MM[:SS]], today, noon, now-2hours", s, errNoTime)
+		}
 	}
-	date, clock := splitWhen(text)
-	y, m, d := now.Date()
-	var hms [3]int
-	ok := date != "" || clock != ""
-	if date != "" {
-		y, m, d, ok = parseDate(date, now)
-	}
-	if ok && clock != "" {
-		hms, ok = parseClock(clock)
-	}
-	t := time.Date(y, m, d, hms[0], hms[1], hms[2], 0, now.Location())
-	if !ok || t.Month() != m || t.Day() != d {
-		return time.Time{}, fmt.Errorf("%q %w; valid forms: HH:MM[:SS], MMDD[YY], MM/DD[/YY], YYYY-MM-DD[THH:MM[:SS]], today, noon, now-2hours", s, errNoTime)
-	}
-	return t, nil
+	return m.time(), nil
 }
 
-func namedTime(s string) (hour, day int, ok bool) {
-	switch s {
-	case "today", "midnight":
-		return 0, 0, true
-	case "tomorrow":
-		return 0, 1, true
-	case "elevenses":
-		return 11, 0, true
-	case "noon":
-		return 12, 0, true
-	case "fika":
-		return 15, 0, true
-	case "teatime":
-		return 16, 0, true
+// when is what has been read of a moment.
+type when struct {
+	now        time.Time
+	date, hms  [3]int
+	day, clock bool // which of them are there
+}
+
+// The parts of a moment, each where it begins.
+var (
+	clockPart = regexp.MustCompile(`^(\d\d?:\d\d(?::\d\d)?)(?: *(am|pm))?`)
+	datePart  = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\d|\d\d?/\d\d?(?:/\d{4}|/\d\d)?|\d\d?\.\d\d?(?:\.\d{4}|\.\d\d)?|\d{6}|\d{4})`)
+	wordPart  = regexp.MustCompile(`^(?:today|tomorrow|midnight|elevenses|noon|fika|teatime)`)
+	between   = regexp.MustCompile(`^(?:[ -]+|t)`)
+)
+
+// take reads the next part of a text, with what separates it from the rest.
+func (m *when) take(text string) (rest string, ok bool) {
+	var part string
+	if part = clockPart.FindString(text); part != "" {
+		ok = m.takeClock(part)
+	} else if part = datePart.FindString(text); part != "" {
+		ok = m.takeDate(part)
+	} else if part = wordPart.FindString(text); part != "" {
+		ok = m.takeWord(part)
 	}
-	return 0, 0, false
+	rest = text[len(part):]
+	sep := between.FindString(rest)
+	return rest[len(sep):], ok && (rest == "" || sep != "")
+}
+
+func (m *when) takeClock(part string) (ok bool) {
+	if m.clock {
+		return false
+	}
+	m.clock = true
+	m.hms, ok = parseClock(strings.ReplaceAll(part, " ", ""))
+	return ok
+}
+
+func (m *when) takeDate(part string) bool {
+	if m.day {
+		return false
+	}
+	m.day = true
+	y, month, d, ok := parseDate(part, m.now)
+	m.date = [3]int{y, int(month), d}
+	t := m.time()
+	return ok && t.Month() == month && t.Day() == d
+}
+
+func (m *when) takeWord(word string) bool {
+	hour, ahead := map[string]int{"elevenses": 11, "noon": 12, "fika": 15, "teatime": 16}[word], 0
+	if word != "today" && word != "tomorrow" {
+		ok := !m.clock
+		m.clock, m.hms = true, [3]int{hour, 0, 0}
+		return ok
+	}
+	if word == "tomorrow" {
+		ahead = 1
+	}
+	y, month, d := m.now.Date()
+	ok := !m.day
+	m.day, m.date = true, [3]int{y, int(month), d + ahead}
+	return ok
+}
+
+// time is the moment: today where no day was named.
+func (m *when) time() time.Time {
+	y, month, d := m.now.Date()
+	if m.day {
+		y, month, d = m.date[0], time.Month(m.date[1]), m.date[2]
+	}
+	return time.Date(y, month, d, m.hms[0], m.hms[1], m.hms[2], 0, m.now.Location())
 }
 
 // parseOffset reads what follows "now".
@@ -109,22 +161,6 @@ func timeUnit(s string) (time.Duration, bool) {
 		}
 	}
 	return 0, false
-}
-
-// splitWhen cuts the date from the time of day.
-func splitWhen(s string) (date, clock string) {
-	colon := strings.IndexByte(s, ':')
-	if colon < 0 {
-		return s, ""
-	}
-	cut := strings.LastIndexAny(s[:colon], "-t ")
-	switch cut {
-	case -1:
-		return "", s
-	case 0:
-		return s, "" // no date
-	}
-	return s[:cut], s[cut+1:]
 }
 
 func parseDate(s string, now time.Time) (y int, m time.Month, d int, ok bool) {
@@ -198,7 +234,7 @@ func parseClock(s string) (hms [3]int, ok bool) {
 		}
 	}
 	switch {
-	case half != "" && (hms[0] < 1 || hms[0] > 12):
+	case half != "" && hms[0] > 12:
 		return hms, false
 	case half == "pm" && hms[0] != 12:
 		hms[0] += 12
