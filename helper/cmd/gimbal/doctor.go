@@ -52,6 +52,7 @@ type doctor struct {
 	file, root, slurm, node string
 	json, login             bool
 	own                     bool // the socket is that of the user's own daemon
+	named                   bool // the configuration was named by the user
 
 	w        world
 	cfg      *config.Config
@@ -81,7 +82,7 @@ func runDoctor(args []string, w world) int {
 	if code, over := parse(f, args, w, doctorUsage, func() error { return noArguments(f, "") }); over {
 		return code
 	}
-	if !f.Changed("config") {
+	if d.named = f.Changed("config"); !d.named {
 		d.file = d.path(d.file)
 	}
 	d.look()
@@ -226,6 +227,17 @@ func (d *doctor) runCommand(name string, args ...string) (string, error) {
 // for the checks that follow.
 func (d *doctor) checkConfig() {
 	c, warnings, err := config.Load(d.file)
+	if d.socket == "" {
+		site := config.Default()
+		if err == nil {
+			site = c
+		}
+		d.cfg = site // nodeNames looks into it
+		d.socket = d.path(d.atNode(site.Socket.Path))
+		if d.findOwn() {
+			c, warnings, err = config.Load(d.file)
+		}
+	}
 	_, missing := os.Stat(d.file)
 	switch {
 	case err != nil:
@@ -241,14 +253,13 @@ func (d *doctor) checkConfig() {
 			d.warn("config", "", "%s", w)
 		}
 	}
+	if d.own {
+		c.MakePrivate(d.socket, c.Node.Name)
+	}
 	if c.Policy.Dir != "" {
 		c.Policy.Dir = d.path(c.Policy.Dir)
 	}
 	d.cfg = c
-	if d.socket == "" {
-		d.socket = d.path(d.atNode(c.Socket.Path))
-		d.findOwn()
-	}
 }
 
 // checkDaemon asks gimbald how it is.

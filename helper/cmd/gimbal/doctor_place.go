@@ -43,10 +43,19 @@ func (d *doctor) checkSlurm() {
 	d.checkSlurmConf()
 }
 
-// findOwn turns to the user's own daemon where there is no gimbald.
-func (d *doctor) findOwn() {
-	own := config.PrivateSocket(d.w.env, d.w.uid)
-	if filepath.Clean(d.root) == "/" && !there(d.socket) && there(own) {
+// findOwn turns to the user's own daemon where there is no gimbald, and tells
+// whether that reads another file, as one that gimbal run starts would.
+func (d *doctor) findOwn() (anotherFile bool) {
+	if filepath.Clean(d.root) != "/" || there(d.socket) {
+		return false
+	}
+	if own := config.PrivateSocket(d.w.env, d.w.uid); there(own) {
 		d.socket, d.own = own, true
 	}
+	file := config.PrivateFile(d.w.env)
+	if d.named || file == config.Path {
+		return false
+	}
+	d.file = file
+	return true
 }

@@ -71,10 +71,22 @@ func TestDoctorFindsTheUsersOwnDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	d := doctor{root: "/", w: world{uid: os.Getuid(), env: func(string) string { return dir }}}
-	d.socket = filepath.Join(dir, "none")
-	d.findOwn()
-	if d.socket != own || !d.own || !d.checkSocket() || d.count(levelOK) != 1 {
-		t.Errorf("%q %v %+v", d.socket, d.own, d.findings)
+	file := filepath.Join(dir, "gimbal", "gimbald.toml")
+	if err := os.WriteFile(file, []byte("[sample]\nnvml = \"mine.so\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	site := filepath.Join(dir, "site.toml")
+	if err := os.WriteFile(site, fmt.Appendf(nil, "[socket]\npath = %q\n", filepath.Join(dir, "none")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []bool{false, true} {
+		d := doctor{root: "/", file: site, named: named, w: world{uid: os.Getuid(), env: func(string) string { return dir }}}
+		d.checkConfig()
+		if d.socket != own || !d.own || !d.checkSocket() || d.count(levelOK) != 2 {
+			t.Errorf("%q %v %+v", d.socket, d.own, d.findings)
+		}
+		if read := d.cfg.Sample.NVML == "mine.so"; read == named || (d.file == file) == named {
+			t.Errorf("named %t: it read %s", named, d.file)
+		}
 	}
 }
