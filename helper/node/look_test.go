@@ -14,7 +14,9 @@ func TestUseIsAttributed(t *testing.T) {
 	k.child(t)
 	id := s.register(1, k.id)
 	s.gpus.set(model.GPUReport{GPUs: []model.GPU{{UUID: "GPU-0", Used: model.Known(9 * model.GiB),
-		Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(6 * model.GiB)}, {PID: 1, Memory: model.Known(model.GiB)}})}}})
+		Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(6 * model.GiB)}, {PID: 1, Memory: model.Known(model.GiB)}})},
+		{UUID: "GPU-1", Used: model.Known(2 * model.GiB), // which the tenant was not given
+			Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(2 * model.GiB)}})}}})
 	eventually(t, "the tenant's use", func() bool {
 		sample := s.n.Sample(0)
 		for _, ts := range sample.Tenants {
@@ -22,6 +24,9 @@ func TestUseIsAttributed(t *testing.T) {
 				f, ok := sample.Foreign["GPU-0"].Get()
 				if !ok || f != 3*model.GiB || !ts.Busy || ts.Procs != 4 {
 					t.Fatalf("foreign %s (known %t), busy %t, %d processes", f, ok, ts.Busy, ts.Procs)
+				}
+				if f, ok := sample.Foreign["GPU-1"].Get(); !ok || f != 2*model.GiB {
+					t.Fatalf("foreign of the other GPU: %s (known %t)", f, ok)
 				}
 				return true
 			}

@@ -58,13 +58,17 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 	}
 	mine, others := model.Known(model.Bytes(0)), model.Known(model.Bytes(0))
 	for _, p := range procs {
-		if e := n.owner[p.PID]; e != nil {
+		e := n.owner[p.PID]
+		if e != nil {
 			addUse(s.samples[s.at[e]].Use, g.UUID, p)
-			mine = plus(mine, p.Memory)
-			continue
+		} else {
+			s.strays = append(s.strays, n.stray(g.UUID, p))
 		}
-		s.strays = append(s.strays, n.stray(g.UUID, p))
-		others = plus(others, p.Memory)
+		if e != nil && uses(e.grant.GPUs, g.UUID) {
+			mine = plus(mine, p.Memory)
+		} else { // on a GPU that it was not given a tenant has no claim that would hold it
+			others = plus(others, p.Memory)
+		}
 	}
 	s.foreign[g.UUID] = foreignMemory(g.Used, mine, others)
 }
