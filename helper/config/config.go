@@ -101,10 +101,11 @@ type Bound struct {
 	Account   []string `toml:"account"`
 	Partition []string `toml:"partition"`
 
-	MaxWeight *float64      `toml:"max_weight"`
-	MaxMemory *model.Bytes  `toml:"max_memory"` // on each GPU
-	Classes   []model.Class `toml:"classes"`    // that may be had
-	Policies  []string      `toml:"policies"`   // patterns of the names that may be asked for
+	MaxWeight *float64       `toml:"max_weight"`
+	MaxMemory *model.Bytes   `toml:"max_memory"` // on each GPU
+	MaxPause  *time.Duration `toml:"max_pause"`  // for jobs that bear less than the others
+	Classes   []model.Class  `toml:"classes"`    // that may be had
+	Policies  []string       `toml:"policies"`   // patterns of the names that may be asked for
 }
 
 // Guard is the process that resumes everything when the daemon does not.

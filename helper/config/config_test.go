@@ -148,7 +148,7 @@ func TestMistakes(t *testing.T) {
 		"gpu by a beginning": {"[policy.gpu]\nGPU-5f = \"priority\"", `f:2: policy.gpu: "GPU-5f" is not a GPU's whole UUID, as nvidia-smi -L prints it`},
 		"second bound":       {"[[bound]]\nuser=\"a\"\nmax_weight=2\n\n[[bound]]\nuser=\"b\"\nmax_wight=2", `f:7: unknown key "max_wight" in [bound]; did you mean "max_weight"?`},
 		"bound value":        {"[[bound]]\nmax_weight=2\n[[bound]]\nmax_weight=0", `f:4: bound.max_weight: 0 is not above 0 and at most 1000000`},
-		"bound of nothing":   {"[[bound]]\nuser=\"a\"", `f:1: [[bound]] states no limit: max_weight, max_memory, classes or policies`},
+		"bound of nothing":   {"[[bound]]\nuser=\"a\"", `f:1: [[bound]] states no limit: max_weight, max_memory, max_pause, classes or policies`},
 		"bound of nobody":    {"[[bound]]\nuser=[]\nmax_weight=1", `f:2: bound.user: an empty list matches nobody; leave the key out to match everybody`},
 		"bad pattern":        {"[[bound]]\nuser=\"[a\"\nmax_weight=1", `f:2: bound.user: "[a" is not a name or a shell pattern`},
 		"class":              {"[[bound]]\nclasses=[\"fast\"]", `f:2: bound.classes: "fast" is not a class: guaranteed or opportunistic`},
@@ -173,7 +173,7 @@ func TestWarnings(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"long pause":  {"[limits]\nmax_pause = \"111s\"", "f:2: limits.max_pause = \"1m51s\": NCCL's heartbeat monitor ends a job that does not answer for 2 minutes"},
 		"no guard":    {"[guard]\nenabled = false", "f:2: guard.enabled = false"},
-		"dead bounds": {"[[bound]]\nmax_weight=1\nmax_memory=\"1GiB\"\nclasses=\"opportunistic\"\npolicies=[]\n[[bound]]\nmax_weight=2", "f:1: this [[bound]] matches everybody"},
+		"dead bounds": {"[[bound]]\nmax_weight=1\nmax_memory=\"1GiB\"\nmax_pause=\"10s\"\nclasses=\"opportunistic\"\npolicies=[]\n[[bound]]\nmax_weight=2", "f:1: this [[bound]] matches everybody"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, w, err := Parse("f", tc.text)
@@ -205,6 +205,7 @@ operators = ["ann", "o\"dd"]
 [[bound]]
 group = "staff"
 max_weight = 16
+max_pause = "10s"
 [[bound]]
 user = ["a*", "b"]
 classes = ["opportunistic", "guaranteed"]

@@ -29,6 +29,9 @@ func (c *Config) Grant(reg model.Registration, groups []string) (model.Terms, er
 	g.memory(reg.Options.Memory)
 	g.deadline(reg.Options.Deadline, reg.Launched)
 	g.signal(reg.Options.Signal)
+	if g.lim.pause != nil {
+		g.terms.MaxPause = *g.lim.pause
+	}
 	return g.terms, errors.Join(g.bad...)
 }
 
@@ -36,6 +39,7 @@ func (c *Config) Grant(reg model.Registration, groups []string) (model.Terms, er
 type limits struct {
 	weight   *float64
 	memory   *model.Bytes
+	pause    *time.Duration
 	classes  []model.Class
 	policies []string
 }
@@ -52,6 +56,9 @@ func (c *Config) limits(reg model.Registration, groups []string) limits {
 		}
 		if l.memory == nil {
 			l.memory = b.MaxMemory
+		}
+		if l.pause == nil {
+			l.pause = b.MaxPause
 		}
 		if l.classes == nil {
 			l.classes = b.Classes

@@ -70,6 +70,11 @@ func TestGrant(t *testing.T) {
 			want: model.Terms{Class: model.Guaranteed, Weight: 1, Memory: known(8 * model.GiB),
 				Notes: []string{"memory claim is 8GiB, the most that this job may have on a GPU: it stated none"}},
 		},
+		"a pause for those who bear less": {
+			config: "[[bound]]\npartition = \"ib\"\nmax_pause = \"10s\"\n[[bound]]\nmax_pause = \"40s\"",
+			reg:    model.Registration{Partition: "ib"},
+			want:   model.Terms{Class: model.Guaranteed, Weight: 1, MaxPause: 10 * time.Second},
+		},
 		"the first rule that states a limit decides": {
 			config: bounds,
 			reg:    model.Registration{User: "ann", Options: model.Options{Weight: "99", Memory: "1GiB"}},

@@ -181,8 +181,11 @@ func (b *Bound) check(dec *decoder, at string) {
 	if b.Classes != nil && len(b.Classes) == 0 {
 		dec.fail(at+".classes", "bound.classes: a job must be of one class; name at least one")
 	}
-	if b.MaxWeight == nil && b.MaxMemory == nil && b.Classes == nil && b.Policies == nil {
-		dec.fail(at, "[[bound]] states no limit: max_weight, max_memory, classes or policies")
+	if m := b.MaxPause; m != nil && (*m < time.Second || *m > 24*time.Hour) {
+		dec.fail(at+".max_pause", "bound.max_pause: %q is not between \"1s\" and \"24h\"", FormatDuration(*m))
+	}
+	if !b.statesAny() {
+		dec.fail(at, "[[bound]] states no limit: max_weight, max_memory, max_pause, classes or policies")
 	}
 }
 
@@ -200,12 +203,20 @@ func (c *Config) warnings(d *document) []string {
 		warn("guard.enabled", "guard.enabled = false: if gimbald dies, paused jobs wait for its next start")
 	}
 	for i, b := range c.Bounds[:max(len(c.Bounds)-1, 0)] {
-		if b.everybody() && b.MaxWeight != nil && b.MaxMemory != nil && b.Classes != nil && b.Policies != nil {
+		if b.everybody() && b.statesAll() {
 			warn(fmt.Sprintf("bound.%d", i), "this [[bound]] matches everybody and states every limit: the rules after it are never used")
 			break
 		}
 	}
 	return out
+}
+
+func (b *Bound) statesAny() bool {
+	return b.MaxWeight != nil || b.MaxMemory != nil || b.MaxPause != nil || b.Classes != nil || b.Policies != nil
+}
+
+func (b *Bound) statesAll() bool {
+	return b.MaxWeight != nil && b.MaxMemory != nil && b.MaxPause != nil && b.Classes != nil && b.Policies != nil
 }
 
 func (b *Bound) everybody() bool {

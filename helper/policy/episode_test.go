@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write what happened into the episodes")
 //	set share.KEY = VALUE           any key after that, added to it
 //	gpu 80GiB | gpu unknown         one line for each GPU
 //	swap 4s                         swapping works, and takes so long
-//	TIME new JOB gpu=0,1 mem=10GiB class=guaranteed weight=2 exempt=REASON parent=JOB start=2s
+//	TIME new JOB gpu=0,1 mem=10GiB class=guaranteed weight=2 max_pause=10s exempt=REASON parent=JOB start=2s
 //	TIME on|off|idle|busy|end|task|cont|susp|unsusp|stubborn JOB
 //	TIME mem JOB 14GiB
 //	TIME unable JOB REASON          its swaps fail, for good
@@ -238,6 +238,8 @@ func (r *rig) register(id string, args []string) {
 			terms.Weight, _ = strconv.ParseFloat(v, 64)
 		case "exempt":
 			exempt = v
+		case "max_pause":
+			terms.MaxPause, _ = time.ParseDuration(v)
 		case "parent":
 			parent = v
 		case "start":

@@ -158,7 +158,7 @@ func (d *Decider) starvedWords(v *view) string {
 	case v.m.breath && v.m.stay > v.p.Limits.Breath:
 		return fmt.Sprintf("was restored out of turn: runs at least %s", short(v.m.stay))
 	}
-	return fmt.Sprintf("was paused for max_pause, %s: runs at least %s", short(v.p.Limits.MaxPause), short(v.p.Limits.Breath))
+	return fmt.Sprintf("was paused for max_pause, %s: runs at least %s", short(v.maxPause()), short(v.p.Limits.Breath))
 }
 
 func (d *Decider) guardWords(v *view, g *Guard) string {

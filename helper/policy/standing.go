@@ -168,7 +168,7 @@ func (d *Decider) starving(v *view) {
 	limit := time.Duration(0)
 	switch v.t.State {
 	case model.Paused:
-		limit = v.p.Limits.MaxPause
+		limit = v.maxPause()
 	case model.Held:
 		limit = v.p.Limits.MaxHold
 	case model.Swapped:
@@ -193,6 +193,7 @@ func (d *Decider) contenders() {
 			for _, s := range v.seats {
 				if g := &d.gpus[s]; v.admitted() || !g.p.Share.Swap {
 					g.takers++
+					g.bears = shorter(g.bears, v.maxPause())
 				}
 			}
 		}
@@ -204,18 +205,15 @@ func (d *Decider) contenders() {
 	}
 }
 
-// quantum is the policy's, shortened so that a full turn of the pack keeps
-// max_pause. That binds those alone who keep their memory while they wait.
+// quantum is the policy's, shortened so that a full turn of the pack keeps the
+// max_pause of each in it. That binds those alone who keep their memory while they wait.
 func (d *Decider) quantum(v *view) time.Duration {
-	q, limit := v.p.Share.Quantum, v.p.Limits.MaxPause
-	if limit == 0 {
-		return q
-	}
+	q := v.p.Share.Quantum
 	for _, s := range v.seats {
 		g := &d.gpus[s]
 		if k := g.p.Share.Together; k > 0 && g.takers > k {
 			turns := (g.takers+k-1)/k - 1
-			q = min(q, limit/time.Duration(turns))
+			q = shorter(q, g.bears/time.Duration(turns))
 		}
 	}
 	return q

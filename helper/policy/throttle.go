@@ -71,6 +71,9 @@ func (d *Decider) throttles(v *view) bool {
 	if v.t.Exempt != "" || len(v.seats) != 1 || v.t.Reg.NNodes > 1 {
 		return false
 	}
+	if most := v.t.Terms.MaxPause; most > 0 && 2*v.p.Share.Period > most {
+		return false
+	}
 	return d.procs(v) <= 1
 }
 

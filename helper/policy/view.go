@@ -48,12 +48,13 @@ type gpuView struct {
 	gpu  *model.GPU // nil: the driver does not show it
 	p    *Policy
 
-	pack   []*view // all that were given it, oldest first
-	chosen []*view // that compute by this decision
-	count  int     // of the chosen, those that take a turn
-	busy   int     // that take a turn and compute now, or were just let go
-	takers int     // that take turns on it
-	wants  int     // that wait for it
+	pack   []*view       // all that were given it, oldest first
+	chosen []*view       // that compute by this decision
+	count  int           // of the chosen, those that take a turn
+	busy   int           // that take a turn and compute now, or were just let go
+	takers int           // that take turns on it
+	bears  time.Duration // the shortest pause limit among them; 0: none
+	wants  int           // that wait for it
 
 	refused *view // the first in the order that was kept from a turn on it
 	blocked *view // that nobody may be admitted before
@@ -113,6 +114,18 @@ func (v *view) service() float64 { return v.t.Service + v.m.lift }
 // a swapped one has to be admitted again before it is restored.
 func (v *view) admitted() bool {
 	return (v.t.Admitted || v.t.HasRun) && v.t.State != model.Swapped
+}
+
+// maxPause is the longest pause of the tenant: the policy's, or less where its
+// terms say so; 0: no limit.
+func (v *view) maxPause() time.Duration { return shorter(v.p.Limits.MaxPause, v.t.Terms.MaxPause) }
+
+// shorter is the lesser of two limits, of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // waitsSince is when the tenant began to wait for a claim.
