@@ -16,7 +16,7 @@ func (r *Reader) readDevice(dev nvml.Device, uuid string, index int, now time.Du
 	if r.partitioned(dev) {
 		return r.readInstances(dev, uuid, index, now)
 	}
-	g := model.GPU{UUID: uuid, Index: index, Minor: r.minor(dev), Name: r.name(dev)}
+	g := model.GPU{UUID: uuid, Index: index, Minor: r.minor(dev), Name: r.name(dev), Capability: r.capability(dev)}
 	ret := r.fill(dev, &g, now)
 	return []model.GPU{g}, ret
 }
@@ -74,6 +74,15 @@ func (r *Reader) name(dev nvml.Device) string {
 		}
 	}
 	return ""
+}
+
+func (r *Reader) capability(dev nvml.Device) int {
+	if r.can("nvmlDeviceGetCudaComputeCapability") {
+		if major, minor, ret := dev.GetCudaComputeCapability(); ret == nvml.SUCCESS {
+			return 10*major + minor
+		}
+	}
+	return 0
 }
 
 // fill takes all readings of a GPU or an instance.

@@ -77,6 +77,10 @@ type fakeDevice struct {
 func (d *fakeDevice) GetUUID() (string, nvml.Return)     { return d.uuid, nvml.SUCCESS }
 func (d *fakeDevice) GetName() (string, nvml.Return)     { return "fake", nvml.SUCCESS }
 func (d *fakeDevice) GetMinorNumber() (int, nvml.Return) { return d.minor, nvml.SUCCESS }
+
+func (d *fakeDevice) GetCudaComputeCapability() (major, minor int, ret nvml.Return) {
+	return 9, 0, nvml.SUCCESS
+}
 func (d *fakeDevice) GetMemoryInfo() (nvml.Memory, nvml.Return) {
 	return d.mem, d.memRet
 }

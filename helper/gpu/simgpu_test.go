@@ -122,7 +122,7 @@ func TestFactsOfAnIdleNode(t *testing.T) {
 	}
 	state := d.Show()
 	for i, g := range report.GPUs {
-		if g.Index != i || g.Minor != []int{6, 4, 0, 2}[i] || g.UUID != state.GPUs[i].UUID || g.Name == "" || g.MIG || g.Fault != "" {
+		if g.Index != i || g.Minor != []int{6, 4, 0, 2}[i] || g.UUID != state.GPUs[i].UUID || g.Name == "" || g.Capability != 90 || g.MIG || g.Fault != "" {
 			t.Errorf("GPU %d: %+v", i, g)
 		}
 		wantBytes(t, "total", g.Total, 80<<30)

@@ -179,7 +179,7 @@ func (c *capper) without(r model.Registration, gpus []model.GPU, clients map[uin
 		}
 	}
 	if c.multi {
-		return ""
+		return tooOldForSeveral(gpus)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,6 +191,17 @@ func (c *capper) without(r model.Registration, gpus []model.GPU, clients map[uin
 	for job, uid := range clients {
 		if uid != r.UID {
 			return fmt.Sprintf("launched without MPS: mps user: its server serves job %d of another user", job)
+		}
+	}
+	return ""
+}
+
+// tooOldForSeveral says which of the GPUs cannot have a server for several users,
+// although MPS lets itself be started for them; "" if none.
+func tooOldForSeveral(gpus []model.GPU) string {
+	for _, g := range gpus {
+		if c := g.Capability; c > 0 && c < 70 {
+			return fmt.Sprintf("launched without MPS: mps user: a server for several users needs compute capability 7.0, GPU %d has %d.%d", g.Index, c/10, c%10)
 		}
 	}
 	return ""

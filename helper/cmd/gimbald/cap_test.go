@@ -74,16 +74,19 @@ func TestOneUserAtATimeInMPS(t *testing.T) {
 		multi   bool
 		jobs    map[uint32]launch // told of a short while ago
 		clients map[uint32]uint32 // live ones
-		mig     bool
+		gpu     model.GPU
 		want    string // part of why not, "": it is a client
 	}{
-		{"the first", false, nil, nil, false, ""},
-		{"the same user", false, nil, map[uint32]uint32{1: 1001}, false, ""},
-		{"another user", false, nil, map[uint32]uint32{1: 1002}, false, other},
-		{"another user's that is being launched", false, map[uint32]launch{1: {uid: 1002, mps: true, at: now}}, nil, false, other},
-		{"another user's without MPS", false, map[uint32]launch{1: {uid: 1002, note: "x", at: now}}, nil, false, ""},
-		{"several users", true, nil, map[uint32]uint32{1: 1002}, false, ""},
-		{"a part of a GPU", true, nil, nil, true, "partitioned"},
+		{"the first", false, nil, nil, model.GPU{}, ""},
+		{"the same user", false, nil, map[uint32]uint32{1: 1001}, model.GPU{}, ""},
+		{"another user", false, nil, map[uint32]uint32{1: 1002}, model.GPU{}, other},
+		{"another user's that is being launched", false, map[uint32]launch{1: {uid: 1002, mps: true, at: now}}, nil, model.GPU{}, other},
+		{"another user's without MPS", false, map[uint32]launch{1: {uid: 1002, note: "x", at: now}}, nil, model.GPU{}, ""},
+		{"several users", true, nil, map[uint32]uint32{1: 1002}, model.GPU{Capability: 70}, ""},
+		{"several users, of a GPU that does not tell", true, nil, map[uint32]uint32{1: 1002}, model.GPU{}, ""},
+		{"several users on an old GPU", true, nil, nil, model.GPU{Capability: 61}, "needs compute capability 7.0, GPU 0 has 6.1"},
+		{"one user on an old GPU", false, nil, nil, model.GPU{Capability: 61}, ""},
+		{"a part of a GPU", true, nil, nil, model.GPU{MIG: true}, "partitioned"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			caps := answering(t, nil)
@@ -91,7 +94,7 @@ func TestOneUserAtATimeInMPS(t *testing.T) {
 			maps.Copy(caps.jobs, c.jobs)
 			clients := map[uint32]uint32{}
 			maps.Copy(clients, c.clients)
-			why := caps.without(model.Registration{JobID: 9, UID: 1001}, []model.GPU{{MIG: c.mig}}, clients)
+			why := caps.without(model.Registration{JobID: 9, UID: 1001}, []model.GPU{c.gpu}, clients)
 			if c.want == "" && why != "" || !strings.Contains(why, c.want) {
 				t.Errorf("%q, want %q", why, c.want)
 			}
