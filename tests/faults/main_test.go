@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(standBy(os.Getenv(asBystander)))
 	case os.Getenv(asLauncher) != "":
 		os.Exit(launch())
+	case os.Getenv(floodVar) != "":
+		os.Exit(flood(os.Getenv(floodVar)))
 	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil { // they mostly wait

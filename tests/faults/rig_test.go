@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ type rig struct {
 	gpu      *simgpu.Device
 	dir      string
 	program  string
+	before   []string // a command that runs the program
 	cmd      *exec.Cmd
 	done     chan struct{}
 	strange  *strangers
@@ -137,7 +139,8 @@ func (r *rig) begin() {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(r.program, "--config", r.path("gimbald.toml"))
+	argv := append(slices.Clone(r.before), r.program, "--config", r.path("gimbald.toml"))
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(append(os.Environ(), r.gpu.Env()...), "GIMBAL_FAILPOINTS="+r.path("points"))
 	if err := cmd.Start(); err != nil {
