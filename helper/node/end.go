@@ -48,12 +48,9 @@ func (n *Node) anyAlive(ids []proc.ID) bool {
 	return false
 }
 
-// onTracker is told of root processes that exec or end.
-func (n *Node) onTracker(ev proc.Event) {
-	if ev.Kind != proc.RootExit {
-		return
-	}
-	if e := n.book.ofRoot(ev.Root); e != nil {
+// onExit is told of root processes that have ended.
+func (n *Node) onExit(root proc.ID) {
+	if e := n.book.ofRoot(root); e != nil {
 		n.settle(e)
 	}
 }

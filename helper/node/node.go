@@ -151,7 +151,7 @@ func (g *group) Wait() {
 func New(p Parts) *Node {
 	n := &Node{Parts: p, book: newBook(), wake: make(chan struct{}, 1), stirred: make(chan struct{}, 1), owner: map[int]*entry{}, begun: p.Clock()}
 	n.life, n.end = context.WithCancel(context.Background())
-	n.Tracker = proc.NewTracker(p.Host, n.onTracker)
+	n.Tracker = proc.NewTracker(p.Host, n.onExit)
 	return n
 }
 

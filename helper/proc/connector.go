@@ -29,9 +29,9 @@ const (
 	offsetWhat      = netlinkHeader + connectorHeader
 	offsetData      = offsetWhat + eventHeader
 
-	// receiveBuffer holds a burst of some 20,000 events. The kernel's default
+	// receiveBuffer holds a burst of some 40,000 events. The kernel's default
 	// holds a few hundred.
-	receiveBuffer = 16 << 20
+	receiveBuffer = 32 << 20
 	// drainLimit bounds one drain, so that a storm of forks cannot keep it going.
 	drainLimit = 8192
 	// ackNumber marks our own request, so that its answer is told from the
@@ -63,8 +63,7 @@ type event struct {
 type connector struct {
 	file *os.File // blocking, so that the runtime's poller has nothing to do with it
 	raw  syscall.RawConn
-	bell *bell // rings when something is queued
-	buf  [512]byte
+	in   inbox
 	lost uint64
 }
 
@@ -85,7 +84,7 @@ func openConnector() (*connector, error) {
 	return c, nil
 }
 
-func (c *connector) setUp(fd int) (err error) {
+func (c *connector) setUp(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
 		return fmt.Errorf("receive buffer: %w", err)
 	}
@@ -96,9 +95,6 @@ func (c *connector) setUp(fd int) (err error) {
 	}
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: cnIdxProc}); err != nil {
 		return fmt.Errorf("bind: %w", err)
-	}
-	if c.bell, err = newBell(fd); err != nil {
-		return err
 	}
 	return c.subscribe()
 }
@@ -180,16 +176,6 @@ func (c *connector) control(op uint32) error {
 	})
 }
 
-// await returns when something is queued; it fails when the connector is
-// closed.
-func (c *connector) await() error {
-	var fd int
-	if err := c.withFD(func(n int) error { fd = n; return nil }); err != nil {
-		return err
-	}
-	return c.bell.wait(fd)
-}
-
 func (c *connector) withFD(do func(fd int) error) error {
 	var inner error
 	if err := c.raw.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
@@ -203,8 +189,8 @@ func (c *connector) withFD(do func(fd int) error) error {
 func (c *connector) drain(handle func(event)) error {
 	return c.withFD(func(fd int) error {
 		var lost error
-		for range drainLimit {
-			n, from, err := unix.Recvfrom(fd, c.buf[:], unix.MSG_DONTWAIT)
+		for range drainLimit / batch {
+			n, err := c.in.receive(fd)
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
@@ -214,8 +200,9 @@ func (c *connector) drain(handle func(event)) error {
 				c.lost = max(c.lost+1, drops(fd))
 			case err != nil:
 				return err
-			case fromKernel(from):
-				if e, ok := parseEvent(c.buf[:n]); ok {
+			}
+			for i := range n {
+				if e, ok := c.in.event(i); ok {
 					handle(e)
 				}
 			}
@@ -235,11 +222,6 @@ func drops(fd int) uint64 {
 		return 0
 	}
 	return uint64(info[unix.SK_MEMINFO_DROPS])
-}
-
-func fromKernel(from unix.Sockaddr) bool {
-	sa, ok := from.(*unix.SockaddrNetlink)
-	return ok && sa.Pid == 0
 }
 
 // parseEvent reads one netlink message of the process connector. It says false
@@ -272,8 +254,5 @@ func parseEvent(b []byte) (event, bool) {
 // listener that left without a word.
 func (c *connector) close() {
 	_ = c.control(mcastIgnore)
-	if c.bell != nil {
-		c.bell.close()
-	}
 	_ = c.file.Close()
 }

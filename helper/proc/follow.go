@@ -2,29 +2,32 @@ package proc
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
-// gather is how long events are left to gather before they are taken in, once
-// some have come: most are of processes that belong to nobody here, and a wake-up
-// costs more than many of them. Whoever asks about a tree takes in what is
-// queued first, so that only news of a root's end comes later by that.
-const gather = 100 * time.Millisecond
+// gather is how often queued events are taken in unasked, so that the queue does
+// not run over: most are of processes that belong to nobody here, and a wake-up
+// costs more than many of them. Whoever asks about a tree takes in what is queued
+// first, and the end of a root is told by its pidfd.
+const gather = 500 * time.Millisecond
 
 // follow reads events until its connector is dropped.
 func (t *Tracker) follow(conn *connector) {
 	defer t.readers.Done()
-	for conn.await() == nil {
+	tick := time.NewTicker(gather)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.done:
+			return
+		case <-tick.C:
+		}
 		for more := true; more; {
 			var mine bool
 			if more, mine = t.takeEvents(conn); !mine {
 				return
 			}
-		}
-		select {
-		case <-t.done:
-			return
-		case <-time.After(gather):
 		}
 	}
 }
@@ -40,6 +43,35 @@ func (t *Tracker) takeEvents(conn *connector) (more, mine bool) {
 		_ = t.rescan()
 	}
 	return more, true
+}
+
+// hear takes in the ends of roots until the tracker is closed.
+func (t *Tracker) hear(x *exits) {
+	defer t.readers.Done()
+	var room []int
+	for {
+		ended, err := x.wait(room[:0])
+		if err != nil {
+			return
+		}
+		t.takeEnds(ended)
+		room = ended
+	}
+}
+
+// takeEnds takes in that the processes behind these pidfds have ended, after
+// whatever else they did.
+func (t *Tracker) takeEnds(pidfds []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.drain() {
+		return // their own events are queued still
+	}
+	for _, tr := range t.trees {
+		if n := t.nodes[tr.root.PID]; n != nil && n.id == tr.root && slices.Contains(pidfds, tr.pidfd) {
+			t.takeExit(tr.root.PID)
+		}
+	}
 }
 
 // drain takes in the queued events and says whether none is left.
@@ -112,17 +144,6 @@ func (t *Tracker) takeExec(pid int) {
 	if s, err := t.host.statOf(buf[:], n.id); err == nil {
 		n.slurm = t.host.isSlurm(pid, s.Comm)
 	}
-	if n.id == n.tree.root {
-		n.tree.markExec()
-		t.report(n.id, RootExec)
-	}
-}
-
-func (tr *tree) markExec() {
-	if !tr.ran {
-		tr.ran = true
-		close(tr.execed)
-	}
 }
 
 // takeExit forgets a process that is gone. One that is still on its way out, or
@@ -167,16 +188,16 @@ func (t *Tracker) forget(n *node) {
 	delete(t.nodes, n.id.PID)
 	delete(n.tree.members, n.id.PID)
 	if n.id == n.tree.root {
-		t.report(n.id, RootExit)
+		t.report(n.id)
 	}
 }
 
-// report queues an event for onEvent.
-func (t *Tracker) report(root ID, kind EventKind) {
-	if t.onEvent == nil {
+// report queues the end of a root for onExit.
+func (t *Tracker) report(root ID) {
+	if t.onExit == nil {
 		return
 	}
-	t.pending[root] |= kind
+	t.ended = append(t.ended, root)
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -192,15 +213,11 @@ func (t *Tracker) tell() {
 		case <-t.wake:
 		}
 		t.mu.Lock()
-		events := t.pending
-		t.pending = map[ID]EventKind{}
+		ended := t.ended
+		t.ended = nil
 		t.mu.Unlock()
-		for root, kinds := range events {
-			for _, kind := range []EventKind{RootExec, RootExit} {
-				if kinds&kind != 0 {
-					t.onEvent(Event{Root: root, Kind: kind})
-				}
-			}
+		for _, root := range ended {
+			t.onExit(root)
 		}
 	}
 }

@@ -150,9 +150,9 @@ func state(t *testing.T, id ID) byte {
 }
 
 // tracked is a tracker that is closed at the end.
-func tracked(t *testing.T, h Host, onEvent func(Event)) *Tracker {
+func tracked(t *testing.T, h Host, onExit func(ID)) *Tracker {
 	t.Helper()
-	tr := NewTracker(h, onEvent)
+	tr := NewTracker(h, onExit)
 	t.Cleanup(tr.Close)
 	return tr
 }

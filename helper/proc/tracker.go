@@ -7,22 +7,6 @@ import (
 	"time"
 )
 
-// EventKind is what happened to a registered root.
-type EventKind uint8
-
-// What is reported of a root.
-const (
-	RootExec EventKind = 1 << iota // it runs a new program
-	RootExit                       // it ended
-)
-
-// Event is something that happened to a registered root. Several of one kind
-// may be reported as one.
-type Event struct {
-	Root ID
-	Kind EventKind
-}
-
 // TrackerStats says how well the trees are known.
 type TrackerStats struct {
 	Connector bool   // forks are reported by the kernel; else trees are known from scans alone
@@ -38,8 +22,8 @@ type TrackerStats struct {
 // forgets those that ended. While no root is registered it costs nothing. It is
 // safe for use by several goroutines.
 type Tracker struct {
-	host    Host
-	onEvent func(Event)
+	host   Host
+	onExit func(root ID)
 	// noConnector keeps the process connector from being used; set by tests.
 	noConnector error
 
@@ -53,7 +37,8 @@ type Tracker struct {
 	scanned  time.Time
 	lost     uint64 // of connectors that were closed
 	rescans  uint64
-	pending  map[ID]EventKind
+	exits    *exits // of the roots; nil before the first, and where there are no pidfds
+	ended    []ID   // roots to tell onExit of
 	closed   bool
 	scanRoom []Process
 
@@ -68,9 +53,8 @@ var errClosed = errors.New("tracker is closed")
 // tree is one registered root with its descendants.
 type tree struct {
 	root     ID
+	pidfd    int  // of the root, among the exits; -1 without
 	complete bool // every process since the root's start is known
-	execed   chan struct{}
-	ran      bool
 	members  map[int]*node
 	outer    *tree // the tree that the root was a member of, if any
 }
@@ -90,16 +74,16 @@ const rescanEvery = 250 * time.Millisecond
 // manyDying bounds how many ended processes are kept until the next look.
 const manyDying = 256
 
-// NewTracker returns a tracker that watches nothing yet. onEvent may be nil; it
-// is called from one goroutine of the tracker's own, without a lock.
-func NewTracker(host Host, onEvent func(Event)) *Tracker {
+// NewTracker returns a tracker that watches nothing yet. onExit is told of each
+// root that has ended, possibly more than once; it may be nil, and is called from
+// one goroutine of the tracker's own, without a lock.
+func NewTracker(host Host, onExit func(root ID)) *Tracker {
 	t := &Tracker{
-		host: host, onEvent: onEvent,
+		host: host, onExit: onExit,
 		trees: map[ID]*tree{}, nodes: map[int]*node{}, dying: map[*node]bool{},
-		pending: map[ID]EventKind{},
-		wake:    make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	if onEvent != nil {
+	if onExit != nil {
 		t.teller.Add(1)
 		go t.tell()
 	}
@@ -115,6 +99,12 @@ func (t *Tracker) Close() {
 	}
 	t.closed = true
 	conn := t.dropConnector()
+	for _, tr := range t.trees {
+		closeFile(&tr.pidfd)
+	}
+	if t.exits != nil {
+		t.exits.close()
+	}
 	t.trees, t.nodes, t.dying = map[ID]*tree{}, map[int]*node{}, map[*node]bool{}
 	t.mu.Unlock()
 	if conn != nil {
@@ -152,17 +142,15 @@ func (t *Tracker) watch(root ID, fresh bool) error {
 	}
 	t.connect()
 	t.drain() // the fork that made it a member of another tree may be queued still
+	tr := &tree{root: root, pidfd: t.hearExit(root.PID), complete: fresh && t.conn != nil, members: map[int]*node{}}
 	var buf [statSize]byte
 	s, err := t.host.statOf(buf[:], root)
+	if err == nil && s.dead() {
+		err = ErrGone // its exit has been reported already, and will not be again
+	}
 	if err != nil {
+		closeFile(&tr.pidfd)
 		return err
-	}
-	if s.dead() {
-		return ErrGone // its exit has been reported already, and will not be again
-	}
-	tr := &tree{
-		root: root, complete: fresh && t.conn != nil,
-		execed: make(chan struct{}), members: map[int]*node{},
 	}
 	if old := t.nodes[root.PID]; old != nil && old.id == root {
 		tr.outer = old.tree
@@ -194,6 +182,28 @@ func (t *Tracker) connect() {
 		t.readers.Add(1)
 		go t.follow(t.conn)
 	}
+}
+
+// hearExit has the end of a root told as soon as it comes, and returns its pidfd;
+// -1 where that cannot be had: then events or scans tell of it, later.
+func (t *Tracker) hearExit(pid int) int {
+	if t.host.procRoot() != defaultProcRoot {
+		return -1
+	}
+	if t.exits == nil {
+		x, err := newExits()
+		if err != nil {
+			return -1
+		}
+		t.exits = x
+		t.readers.Add(1)
+		go t.hear(x)
+	}
+	pidfd, err := t.exits.add(pid)
+	if err != nil {
+		return -1
+	}
+	return pidfd
 }
 
 // dropConnector takes the connector out of use. The caller closes it without
@@ -231,6 +241,7 @@ func (t *Tracker) Unwatch(root ID) {
 
 func (t *Tracker) dissolve(tr *tree) {
 	delete(t.trees, tr.root)
+	closeFile(&tr.pidfd)
 	outer := tr.outer
 	if outer != nil && t.trees[outer.root] != outer {
 		outer = nil

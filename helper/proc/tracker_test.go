@@ -16,32 +16,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTrackerReportsExecAndExitOfARoot(t *testing.T) {
+func TestTrackerReportsTheExitOfARoot(t *testing.T) {
 	needConnector(t)
-	events := make(chan Event, 100)
-	tr := tracked(t, Host{}, func(e Event) { events <- e })
-	l := launch(t, `exec sleep 0.05`)
-	watch(t, tr, l.id)
-	l.run(t)
-	seen := map[Event]bool{}
-	for !seen[Event{Root: l.id, Kind: RootExit}] {
-		select {
-		case e := <-events:
-			seen[e] = true
-		case <-time.After(patience):
-			t.Fatalf("no exit among %v", seen)
-		}
-	}
-	if len(seen) != 2 || !seen[Event{Root: l.id, Kind: RootExec}] {
-		t.Errorf("events %v", seen)
+	for name, why := range map[string]error{"connector": nil, "scans alone": errors.New("switched off by the test")} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan ID, 100)
+			tr := tracked(t, Host{}, func(root ID) { ended <- root })
+			tr.noConnector = why
+			other, l := launch(t, `sleep 1000`), launch(t, `exec sleep 0.05`)
+			watch(t, tr, other.id)
+			watch(t, tr, l.id)
+			l.run(t)
+			select {
+			case root := <-ended:
+				if root != l.id || state(t, l.id) != 'Z' {
+					t.Errorf("the end of %s was told, %s is %c", root, l.id, state(t, l.id))
+				}
+			case <-time.After(patience):
+				t.Fatal("no end was told")
+			}
+		})
 	}
 }
 
-// Without a process connector the exit of a root is seen by the next scan.
+// Without a process connector and pidfds the exit of a root is seen by the next scan.
 func TestScansReportTheExitOfARoot(t *testing.T) {
-	events := make(chan Event, 100)
-	tr := tracked(t, Host{}, func(e Event) { events <- e })
-	tr.noConnector = errors.New("switched off by the test")
+	ended := make(chan ID, 100)
+	tr := tracked(t, Host{ProcRoot: "/proc/."}, func(root ID) { ended <- root })
 	l := launch(t, `exit`)
 	watch(t, tr, l.id)
 	l.run(t)
@@ -52,12 +53,32 @@ func TestScansReportTheExitOfARoot(t *testing.T) {
 	}
 	tr.Update(procs)
 	select {
-	case e := <-events:
-		if e != (Event{Root: l.id, Kind: RootExit}) {
-			t.Errorf("event %+v", e)
+	case root := <-ended:
+		if root != l.id {
+			t.Errorf("the end of %s was told", root)
 		}
 	case <-time.After(patience):
-		t.Fatal("no event")
+		t.Fatal("no end was told")
+	}
+}
+
+// What a root forked just before it ended belongs to its tree, though nobody asked
+// in between.
+func TestLastForkOfARootThatEnds(t *testing.T) {
+	needConnector(t)
+	ended := make(chan ID, 100)
+	tr := tracked(t, Host{}, func(root ID) { ended <- root })
+	l := launch(t, `(setsid sleep 1000 & echo $!) & wait; exit`)
+	watch(t, tr, l.id)
+	l.run(t)
+	child := l.pid(t)
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("no end was told")
+	}
+	if got := tr.Members(l.id); !slices.Contains(got, child) {
+		t.Errorf("members %v lack %s", got, child)
 	}
 }
 

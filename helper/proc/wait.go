@@ -15,7 +15,6 @@ const execPoll = time.Millisecond
 func (t *Tracker) WaitExec(ctx context.Context, id ID) error {
 	ticker := time.NewTicker(execPoll)
 	defer ticker.Stop()
-	execed := t.execSignal(id)
 	for {
 		done, err := t.host.Executed(id)
 		if done || err != nil {
@@ -24,20 +23,7 @@ func (t *Tracker) WaitExec(ctx context.Context, id ID) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the exec of process %s: %w", id, ctx.Err())
-		case <-execed:
-			execed = nil // look again: it may be a program of slurmstepd's still
 		case <-ticker.C:
 		}
 	}
-}
-
-// execSignal is closed at the first exec of the root that is seen; nil when the root is not
-// watched.
-func (t *Tracker) execSignal(id ID) <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if tr := t.trees[id]; tr != nil {
-		return tr.execed
-	}
-	return nil
 }

@@ -133,12 +133,16 @@ func parseName(name string) (s model.StepKey, ok bool) {
 // Read reads what a step last wrote; ok is false where that is no progress. It
 // waits for nothing that a user can make.
 func (f Folder) Read(s model.StepKey, uid uint32) (p model.Progress, ok bool) {
-	fd, err := unix.Open(f.Path(s), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	path := f.Path(s)
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil || st.Size == 0 {
+		return p, false // most jobs never write: nothing is opened for them
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return p, false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uid || st.Size > maxFile {
 		return p, false
 	}
