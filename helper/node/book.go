@@ -45,6 +45,7 @@ type entry struct {
 	rescue     time.Duration
 	stuckSince time.Duration
 	lookouts   map[proc.ID]*proc.Lookout // by root process, nil for one that has ended; under op
+	eyes       *vigil                    // on what is stopped, nil if nothing is; under op
 	ended      bool                      // it is out of the book; under op
 	setBacks   []time.Duration           // when it was stopped again after somebody continued it; under op
 

@@ -36,9 +36,10 @@ func (n *Node) closeLookout(e *entry, id proc.ID) {
 	}
 }
 
-// closeLookouts gives up all of a tenant that has ended.
+// closeLookouts gives up all files that are kept open of a tenant that has ended.
 func (n *Node) closeLookouts(e *entry) {
 	e.ended = true
+	n.closeVigil(e)
 	for id := range e.lookouts {
 		n.closeLookout(e, id)
 	}

@@ -91,6 +91,7 @@ type Node struct {
 	begun   time.Duration
 
 	lookouts atomic.Int64 // of all tenants
+	kept     atomic.Int64 // files of all vigils
 
 	mu       sync.Mutex
 	events   []model.Event
@@ -213,8 +214,9 @@ func (n *Node) poke() {
 }
 
 // watchEvery is how often stopped tenants are looked at for signals that wait
-// for them and for others who continued them.
-const watchEvery = 100 * time.Millisecond
+// for them and for others who continued them: within 200 ms a signal that is
+// meant for one is to have continued it.
+const watchEvery = 150 * time.Millisecond
 
 // Run looks at /proc and the driver until the context ends, then waits for
 // the operations that are under way.

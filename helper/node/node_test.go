@@ -107,21 +107,24 @@ func TestANewTaskThatCannotBeStopped(t *testing.T) {
 	wantAll(t, proc.ConditionRunning, a.id, b.id)
 }
 
+// TestAnothersContinueIsSeen: of whichever process of the tree.
 func TestAnothersContinueIsSeen(t *testing.T) {
-	s := newStage(t)
-	k := launch(t, family)
-	all := []proc.ID{k.id, k.child(t), k.child(t)}
-	id := s.register(1, k.id)
-	s.mustDo(model.PrimPause, id)
-	if err := unix.Kill(all[1].PID, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if ev := s.await(model.EvContinued, 0); ev.Tenant != id {
-		t.Errorf("%+v", ev)
-	}
-	wantAll(t, proc.ConditionRunning, all...)
-	if left := s.stops.of(id); len(left) > 0 {
-		t.Errorf("still written down: %v", left)
+	for i := range 3 {
+		s := newStage(t)
+		k := launch(t, family)
+		all := []proc.ID{k.id, k.child(t), k.child(t)}
+		id := s.register(1, k.id)
+		s.mustDo(model.PrimPause, id)
+		if err := unix.Kill(all[i].PID, unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if ev := s.await(model.EvContinued, 0); ev.Tenant != id {
+			t.Errorf("%+v", ev)
+		}
+		wantAll(t, proc.ConditionRunning, all...)
+		if left := s.stops.of(id); len(left) > 0 {
+			t.Errorf("still written down: %v", left)
+		}
 	}
 }
 

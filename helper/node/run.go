@@ -60,7 +60,7 @@ func (n *Node) RunSeen(job uint32) {
 		return
 	}
 	e.op.Lock()
-	if n.astray(e) && !n.setBack(e) {
+	if n.astray(e) && slices.ContainsFunc(e.grip.procs, n.goesOn) && !n.setBack(e) {
 		n.letGo(e)
 	}
 	e.op.Unlock()

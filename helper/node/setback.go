@@ -26,14 +26,11 @@ const (
 	settingBack = time.Minute
 )
 
-// astray tells whether what is to stay stopped by us was continued, not by
-// Slurm as far as is known. It is for the holder of e.op.
+// astray tells of a tenant that was continued whether it is to stay stopped by us,
+// and it was not Slurm as far as is known. It is for the holder of e.op.
 func (n *Node) astray(e *entry) bool {
 	held := e.wants() == kindHold
-	if e.moved != nil || e.wants() == "" || e.grip.empty() || !(e.reg.Run() || held || n.doubted(e)) {
-		return false
-	}
-	return n.continued(e.grip)
+	return e.moved == nil && e.wants() != "" && !e.grip.empty() && (e.reg.Run() || held || n.doubted(e))
 }
 
 // doubted tells whether Slurm said a short while ago that it is not ending the

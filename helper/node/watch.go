@@ -1,11 +1,8 @@
 package node
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
-	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
 // watch looks at what is stopped: whether somebody else continued it, and
@@ -26,13 +23,15 @@ func (n *Node) watch() (more bool) {
 func (n *Node) watchOne(e *entry) {
 	n.tryRescue(e)
 	if e.grip.empty() {
+		n.closeVigil(e)
 		return
 	}
-	if n.astray(e) && n.setBack(e) {
+	runs, came := n.vigil(e).look(n, e)
+	if runs && n.astray(e) && n.setBack(e) {
 		n.ask(e)
 		return
 	}
-	if e.wants() == "" && !e.grip.foreign || n.continued(e.grip) {
+	if e.wants() == "" && !e.grip.foreign || runs {
 		if e.moved != nil {
 			n.loosen(e, "SIGCONT")
 			return
@@ -40,33 +39,13 @@ func (n *Node) watchOne(e *entry) {
 		n.letGo(e)
 		return
 	}
-	if sig := n.waiting(e); sig != 0 && e.say(func(s *saying) bool { return changed(&s.signal, sig.String()) }) {
+	if came != 0 && e.say(func(s *saying) bool { return changed(&s.signal, came.String()) }) {
 		if e.moved != nil {
-			n.loosen(e, sig.String())
+			n.loosen(e, came.String())
 			return
 		}
-		n.push(model.Event{Kind: model.EvSignalled, Tenant: e.id, Text: sig.String()})
+		n.push(model.Event{Kind: model.EvSignalled, Tenant: e.id, Text: came.String()})
 	}
-}
-
-// continued tells whether something that we stopped runs. A process for which
-// our SIGSTOP still waits does not: it sleeps until its vfork child, which is
-// stopped, goes on; a SIGCONT would have taken the stop away.
-func (n *Node) continued(g grip) bool {
-	for _, id := range g.procs {
-		if n.Host.Look(id) != proc.ConditionRunning {
-			continue
-		}
-		if waits, err := n.Host.Pending(id); err == nil && !waits.Has(unix.SIGSTOP) {
-			return true
-		}
-	}
-	for _, f := range g.frozen {
-		if s, err := n.Host.FreezerState(f); err == nil && !s.Self {
-			return true
-		}
-	}
-	return false
 }
 
 // letGo continues the rest of a tenant that somebody else has continued: all
@@ -84,18 +63,6 @@ func (n *Node) letGo(e *entry) {
 	e.say(func(s *saying) bool { *s = saying{}; return true })
 	n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: "continued by somebody else"})
 	n.ask(e)
-}
-
-// waiting returns the signals that came for the tenant since it was stopped.
-func (n *Node) waiting(e *entry) proc.SigSet {
-	var all proc.SigSet
-	for _, l := range e.grip.listen {
-		set, err := n.Host.MeaningfulPending(l.id, l.baseline, unix.Signal(e.grant.Terms.Signal))
-		if err == nil {
-			all |= set
-		}
-	}
-	return all
 }
 
 // lookForeign says once when somebody else has stopped a tenant that we let

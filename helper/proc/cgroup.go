@@ -107,8 +107,9 @@ func (h Host) frozenCgroup(pid int) (bool, string) {
 
 // frozenEvent reads cgroup.events.
 func frozenEvent(b []byte) bool {
-	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
-		if string(bytes.TrimSpace(line)) == "frozen 1" {
+	for len(b) > 0 {
+		var line []byte
+		if line, b, _ = bytes.Cut(b, []byte{'\n'}); string(bytes.TrimSpace(line)) == "frozen 1" {
 			return true
 		}
 	}

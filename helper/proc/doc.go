@@ -11,7 +11,7 @@
 //     kernel's process connector where that can be had, else by scans of /proc.
 //   - Tracker.Pause and Host.Resume stop and continue them by signals.
 //   - Host.Freeze and Host.Thaw do the same by cgroup freezer.
-//   - Host.Inspect, Host.MeaningfulPending and Host.Catches say what a process
+//   - Host.Inspect, Host.Meaningful and Host.Catches say what a process
 //     is doing and which signals wait for it.
 //
 // Slurm's own processes (slurmstepd, srun and the other clients) are never

@@ -55,11 +55,12 @@ func (l *Lookout) Quiet() bool {
 // runs reads the process's stat. In D it may be frozen, or wait for a child
 // that is stopped.
 func (l *Lookout) runs() bool {
-	s, err := l.readStat()
+	var buf [statSize]byte
+	s, err := l.readStat(buf[:])
 	return err == nil && (s.State == 'S' || s.State == 'R' || s.State == 'I')
 }
 
-func (l *Lookout) readStat() (Stat, error) {
+func (l *Lookout) readStat(buf []byte) (Stat, error) {
 	if l.stat < 0 {
 		fd, err := openFile(l.host.path(l.id.PID, "stat"))
 		if err != nil {
@@ -67,8 +68,7 @@ func (l *Lookout) readStat() (Stat, error) {
 		}
 		l.stat = fd
 	}
-	var buf [statSize]byte
-	n, err := preadFD(l.stat, buf[:])
+	n, err := preadFD(l.stat, buf)
 	if err != nil {
 		return Stat{}, goneOr(err, l.id.PID, "stat")
 	}

@@ -62,7 +62,7 @@ const statusText = "Name:\ta\\nTracerPid:\t9\nState:\tT (stopped)\nPid:\t5\nTrac
 func TestParseStatus(t *testing.T) {
 	got, err := ParseStatus([]byte(statusText))
 	want := Status{
-		UID: 1001, EUID: 0, TracerPID: 77,
+		State: 'T', UID: 1001, EUID: 0, TracerPID: 77,
 		Pending: Signals(unix.SIGUSR1), Shared: Signals(unix.SIGTERM, unix.SIGTSTP),
 		Blocked: Signals(unix.SIGHUP), Ignored: Signals(unix.SIGINT),
 		Caught: Signals(unix.SIGTERM, unix.SIGCHLD, 33),

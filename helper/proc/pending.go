@@ -24,23 +24,19 @@ func (h Host) Pending(id ID) (SigSet, error) {
 	return st.AllPending(), err
 }
 
-// MeaningfulPending returns the signals that wait for a stopped or frozen process,
-// are not in the baseline and are meant for the job: KILL, TERM, INT, HUP, QUIT, USR1,
-// USR2, XCPU, or jobSignal (0: none), not blocked by every thread. The process
-// should be continued to act on them. One for which a SIGSTOP still waits sleeps
-// in vfork, where its C library blocks every signal for as long as that takes:
-// there nothing counts as blocked. ErrGone if it ended.
-func (h Host) MeaningfulPending(id ID, baseline SigSet, jobSignal unix.Signal) (SigSet, error) {
-	st, err := h.Status(id)
-	if err != nil {
-		return 0, err
-	}
+// Meaningful returns which of the signals that wait for a stopped or frozen process,
+// as its status just read shows, are not in the baseline and are meant for the job:
+// KILL, TERM, INT, HUP, QUIT, USR1, USR2, XCPU, or jobSignal (0: none), not blocked by
+// every thread. The process should be continued to act on them. One for which a
+// SIGSTOP still waits sleeps in vfork, where its C library blocks every signal for as
+// long as that takes: there nothing counts as blocked.
+func (h Host) Meaningful(id ID, st Status, baseline SigSet, jobSignal unix.Signal) SigSet {
 	want := (tellingSignals | Signals(jobSignal)) &^ idleSignals &^ baseline
 	found := st.AllPending() & want
 	if blocked := found & st.StaysBlocked(); blocked != 0 && !st.AllPending().Has(unix.SIGSTOP) {
 		found &^= h.blockedByAll(id.PID, blocked)
 	}
-	return found, nil
+	return found
 }
 
 // blockedByAll returns those of the signals that no thread of a process takes.

@@ -14,7 +14,16 @@ func asUser(uid uint32) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 }
 
-func TestMeaningfulPending(t *testing.T) {
+// meaningful reads the status of a process and says what of it is meant for the job.
+func meaningful(h Host, id ID, baseline SigSet, jobSignal unix.Signal) (SigSet, error) {
+	st, err := h.Status(id)
+	if err != nil {
+		return 0, err
+	}
+	return h.Meaningful(id, st, baseline, jobSignal), nil
+}
+
+func TestMeaningful(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before []unix.Signal // waiting when the stop is confirmed
@@ -57,18 +66,18 @@ $| = 1; print "$$\n"; sleep 1000 while 1'`)
 				t.Fatalf("baseline %v, %v", baseline, err)
 			}
 			send(c.after)
-			if got, err := tr.host.MeaningfulPending(l.id, baseline, c.job); err != nil || got != c.want {
+			if got, err := meaningful(tr.host, l.id, baseline, c.job); err != nil || got != c.want {
 				t.Errorf("got %v, %v, want %v", got, err, c.want)
 			}
 		})
 	}
-	if _, err := (Host{}).MeaningfulPending(ID{PID: 1, Start: 1}, 0, 0); !errors.Is(err, ErrGone) {
+	if _, err := meaningful(Host{}, ID{PID: 1, Start: 1}, 0, 0); !errors.Is(err, ErrGone) {
 		t.Errorf("of another: %v", err)
 	}
 }
 
 // A signal that the first thread blocks may be another's to take.
-func TestMeaningfulPendingOfThreads(t *testing.T) {
+func TestMeaningfulOfThreads(t *testing.T) {
 	need(t, "python3")
 	tr := tracked(t, Host{}, nil)
 	l := launch(t, `exec python3 -c '
@@ -84,7 +93,7 @@ time.sleep(1000)'`)
 	if err := unix.Kill(l.id.PID, unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := tr.host.MeaningfulPending(l.id, 0, 0); err != nil || got != Signals(unix.SIGUSR1) {
+	if got, err := meaningful(tr.host, l.id, 0, 0); err != nil || got != Signals(unix.SIGUSR1) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -124,7 +133,7 @@ func TestTerminateOfAStoppedProcess(t *testing.T) {
 	if n, err := tr.host.Terminate(p.Stopped); err != nil || len(n.Sent) != 1 {
 		t.Fatalf("%+v, %v", n, err)
 	}
-	if got, err := tr.host.MeaningfulPending(l.id, 0, 0); err != nil || got != Signals(unix.SIGTERM) {
+	if got, err := meaningful(tr.host, l.id, 0, 0); err != nil || got != Signals(unix.SIGTERM) {
 		t.Errorf("pending %v, %v", got, err)
 	}
 	if _, err := tr.host.Resume(p.Stopped); err != nil {
@@ -160,7 +169,7 @@ func TestInspect(t *testing.T) {
 
 // A C library blocks every signal while it sleeps in vfork: what comes for a
 // process that is paused there waits behind no mask of the program's own.
-func TestMeaningfulPendingInVfork(t *testing.T) {
+func TestMeaningfulInVfork(t *testing.T) {
 	need(t, "perl")
 	if runtime.GOARCH != "amd64" {
 		t.Skip("SKIPPED: the number of vfork is that of amd64")
@@ -179,7 +188,7 @@ if (syscall(58) == 0) { select(undef, undef, undef, 0.001) while 1 }'`)
 	if err := unix.Kill(l.id.PID, unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := tr.host.MeaningfulPending(l.id, 0, 0); err != nil || got != Signals(unix.SIGTERM) {
+	if got, err := meaningful(tr.host, l.id, 0, 0); err != nil || got != Signals(unix.SIGTERM) {
 		t.Errorf("got %v, %v, want SIGTERM", got, err)
 	}
 }

@@ -103,7 +103,7 @@ func (s *Stat) set(field int, word []byte) error {
 	v, ok := parseUint(word)
 	small := field <= 6 || field == 20
 	if !ok && word != nil || small && v > math.MaxInt32 {
-		return fmt.Errorf("stat: field %d is %q: %w", field, word, errMalformed)
+		return fmt.Errorf("stat: field %d is %q: %w", field, string(word), errMalformed) // a copy: what was read stays on the stack
 	}
 	switch field {
 	case 4:

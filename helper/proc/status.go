@@ -55,14 +55,25 @@ const statusSize = 16384
 
 // Status is what /proc/PID/status says of a process.
 type Status struct {
-	UID       int // real user
-	EUID      int // effective user
-	TracerPID int // 0: nobody traces it
+	State     byte // of the first thread, as in Stat
+	UID       int  // real user
+	EUID      int  // effective user
+	TracerPID int  // 0: nobody traces it
 	Pending   SigSet
 	Shared    SigSet // pending for the process as a whole
 	Blocked   SigSet
 	Ignored   SigSet
 	Caught    SigSet
+}
+
+// Still says that the process runs nothing now: it is stopped or traced, or has
+// ended.
+func (s Status) Still() bool {
+	switch s.State {
+	case 'T', 't', 'Z', 'X':
+		return true
+	}
+	return false
 }
 
 // AllPending is what waits for the thread or for the process.
@@ -93,8 +104,13 @@ func ParseStatus(b []byte) (Status, error) {
 }
 
 func (s *Status) set(key, value []byte) error {
-	var ok = true
+	ok := true
 	switch string(key) {
+	case "State":
+		var word []byte
+		if word, _ = nextWord(value); len(word) > 0 {
+			s.State = word[0]
+		}
 	case "Uid":
 		ok = s.setUID(value)
 	case "TracerPid":
@@ -114,7 +130,7 @@ func (s *Status) set(key, value []byte) error {
 		s.Caught, ok = parseSigSet(value)
 	}
 	if !ok {
-		return fmt.Errorf("status: %s is %q: %w", key, value, errMalformed)
+		return fmt.Errorf("status: %s is %q: %w", string(key), string(value), errMalformed)
 	}
 	return nil
 }
