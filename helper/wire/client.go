@@ -66,18 +66,14 @@ func (c *Client) Call(ctx context.Context, op Op, params, result any) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reply, err := c.exchange(ctx, line)
-	if err != nil {
+	reply, broken, err := c.exchange(ctx, line, result)
+	switch {
+	case err != nil:
 		return fmt.Errorf("%w: %s at %s: %w", ErrUnreachable, op, c.path, err)
-	}
-	if reply.Error != nil {
+	case reply.Error != nil:
 		return reply.Error
-	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(reply.Result, result); err != nil {
-		return fmt.Errorf("result of %s: %w", op, err)
+	case broken != nil:
+		return fmt.Errorf("result of %s: %w", op, broken)
 	}
 	if r, ok := result.(Receiver); ok && reply.text != "" {
 		r.Receive(reply.text)
@@ -104,17 +100,29 @@ func requestLine(op Op, params any) ([]byte, error) {
 	return line, nil
 }
 
-// exchange writes a line and reads the reply. Cancelling ctx ends both.
-func (c *Client) exchange(ctx context.Context, line []byte) (Reply, error) {
+// answer is a Reply whose result is decoded with the rest, into what Result points
+// to: to go through a long one twice is most of what a look at a node costs.
+type answer struct {
+	V      int    `json:"v"`
+	Error  *Error `json:"error"`
+	Text   int    `json:"text"`
+	Result any    `json:"result"`
+	text   string
+}
+
+// exchange writes a line and reads the reply, its result into result. Cancelling ctx
+// ends both. A reply that is none is an error; one whose result is not what was
+// asked for is broken.
+func (c *Client) exchange(ctx context.Context, line []byte, result any) (reply answer, broken, err error) {
 	if err := ctx.Err(); err != nil {
-		return Reply{}, err
+		return reply, nil, err
 	}
 	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
 	if err := c.conn.SetDeadline(deadline); err != nil {
-		return Reply{}, err
+		return reply, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -122,27 +130,30 @@ func (c *Client) exchange(ctx context.Context, line []byte) (Reply, error) {
 	// A server that refuses the connection (busy) answers before it reads:
 	// then the write fails, and its answer is still there to be read.
 	_, writeErr := c.conn.Write(line)
-	answer, err := readLine(c.in, MaxReply)
+	got, err := readLine(c.in, MaxReply)
 	if err != nil {
 		if writeErr != nil {
 			err = writeErr
 		}
-		return Reply{}, err
+		return reply, nil, err
 	}
-	var reply Reply
-	if err := json.Unmarshal(answer, &reply); err != nil {
-		return Reply{}, fmt.Errorf("malformed reply: %w", err)
+	if reply.Result = result; result == nil {
+		reply.Result = new(json.RawMessage)
+	}
+	broken = json.Unmarshal(got, &reply)
+	if syntax := (*json.SyntaxError)(nil); errors.As(broken, &syntax) {
+		return reply, nil, fmt.Errorf("malformed reply: %w", broken)
 	}
 	if reply.V != Version && reply.Error == nil {
-		return Reply{}, fmt.Errorf("reply of protocol version %d, this client speaks %d", reply.V, Version)
+		return reply, nil, fmt.Errorf("reply of protocol version %d, this client speaks %d", reply.V, Version)
 	}
 	if reply.Text < 0 || reply.Text > MaxReply {
-		return Reply{}, fmt.Errorf("a reply with %d bytes of text", reply.Text)
+		return reply, nil, fmt.Errorf("a reply with %d bytes of text", reply.Text)
 	}
 	text := make([]byte, reply.Text)
 	if _, err := io.ReadFull(c.in, text); err != nil {
-		return Reply{}, fmt.Errorf("the text of the reply: %w", err)
+		return reply, nil, fmt.Errorf("the text of the reply: %w", err)
 	}
 	reply.text = string(text)
-	return reply, nil
+	return reply, broken, nil
 }

@@ -48,6 +48,25 @@ func encodeLine(v any, limit int) ([]byte, error) {
 	return line, nil
 }
 
+// encodeReply is encodeLine for a reply, whose result is one line of JSON already
+// and is not gone through again.
+func encodeReply(r Reply, limit int) ([]byte, error) {
+	result := r.Result
+	r.Result = nil
+	line, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(result) > 0 {
+		line = append(line[:len(line)-1], `,"result":`...)
+		line = append(append(line, result...), '}')
+	}
+	if line = append(line, '\n'); len(line) > limit {
+		return nil, errLineTooLong
+	}
+	return line, nil
+}
+
 // decodeRequest parses one line of a client.
 func decodeRequest(line []byte) (Request, error) {
 	var req Request

@@ -230,10 +230,10 @@ func errorReply(err error) Reply {
 
 // send writes a reply and reports whether the connection is still good.
 func (s *Server) send(conn *net.UnixConn, reply Reply) bool {
-	line, err := encodeLine(reply, MaxReply-len(reply.text))
+	line, err := encodeReply(reply, MaxReply-len(reply.text))
 	if errors.Is(err, errLineTooLong) {
 		reply = errorReply(Errorf(CodeTooLarge, "the reply is longer than %d bytes: ask for less at once", MaxReply))
-		line, err = encodeLine(reply, MaxReply)
+		line, err = encodeReply(reply, MaxReply)
 	}
 	if err != nil {
 		return false

@@ -66,8 +66,8 @@ func (r Request) Decode(params any) error {
 type Reply struct {
 	V      int             `json:"v"`
 	Error  *Error          `json:"error,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
 	Text   int             `json:"text,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
 	text   string
 }
 
