@@ -117,6 +117,29 @@ func (d *Decider) Why(id model.TenantID) (why model.Reason, ok bool) {
 	return d.reason(m.view), true
 }
 
+// Spares says why, by the last decision, a tenant that runs would not be paused at
+// once if a person ordered that; ok is false where it would be.
+func (d *Decider) Spares(id model.TenantID) (why model.Reason, ok bool) {
+	m := d.memos[id]
+	if m == nil || m.view == nil || m.round != d.round || !m.view.t.State.Runs() {
+		return model.Reason{}, false
+	}
+	v := *m.view
+	switch t := v.t; {
+	case t.Exempt != "":
+		v.why = verdict{code: exempt}
+	case t.Retry > d.now:
+		v.why = verdict{code: failed}
+	case t.Settle > d.now:
+		v.why = verdict{code: settling}
+	case d.now < d.youngUntil(&v):
+		v.why = verdict{code: young}
+	default:
+		return model.Reason{}, false
+	}
+	return d.reason(&v), true
+}
+
 // wake asks for a decision at a time to come.
 func (d *Decider) wake(at time.Duration) {
 	if at > d.now && (d.next == 0 || at < d.next) {

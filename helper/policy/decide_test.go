@@ -35,6 +35,25 @@ func TestWhyTellsOfEveryTenant(t *testing.T) {
 	}
 }
 
+// TestSparesTellsOfLaunches: whether a tenant is on its GPU or not.
+func TestSparesTellsOfLaunches(t *testing.T) {
+	r := newRig(t, shipped(t, "timeslice"), "80GiB")
+	r.register("1", []string{"mem=10GiB", "start=500s"})
+	r.register("2", []string{"mem=10GiB", "exempt=reasons"})
+	r.register("3", []string{"mem=75GiB"})
+	r.decide()
+	r.run(20 * time.Second)
+	for id, want := range map[model.TenantID]string{"1": "after a launch, for 1", "2": "reasons", "3": "", "4": ""} {
+		if why, ok := r.d.Spares(id); ok != (want != "") || !strings.Contains(why.Text, want) {
+			t.Errorf("%s: %+v, want %q", id, why, want)
+		}
+	}
+	r.run(40 * time.Second)
+	if why, ok := r.d.Spares("1"); ok {
+		t.Errorf("after its launch: %+v", why)
+	}
+}
+
 // TestPoliciesChangeWhileTenantsRun: from the next decision on the new ones
 // rule, and a guard's episodes begin anew.
 func TestPoliciesChangeWhileTenantsRun(t *testing.T) {

@@ -117,12 +117,7 @@ func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order, all boo
 
 // spared says why a tenant that runs is not paused at once, "" if it may be.
 func (d *daemon) spared(t *model.Tenant) string {
-	why, ok := d.decider.Why(t.ID)
-	if !ok || !t.State.Runs() {
-		return ""
-	}
-	switch why.Code {
-	case "min_run", "settling", "failed", "exempt":
+	if why, ok := d.decider.Spares(t.ID); ok {
 		return "goes on for now: " + why.Text
 	}
 	return ""
