@@ -32,6 +32,7 @@ var update = flag.Bool("update", false, "write what happened into the episodes")
 //	TIME sig JOB TERM
 //	TIME order JOB pause|resume|release [UNTIL]
 //	TIME degraded REASON | TIME recovered
+//	TIME fault GPU REASON|none
 //	TIME foreign GPU SIZE|unknown
 //	TIME stop
 func TestEpisodes(t *testing.T) {
@@ -193,6 +194,11 @@ func (r *rig) event(what string, args []string) {
 		r.n.Foreign[uuid(i)] = model.Unknown[model.Bytes]()
 		if text != "unknown" {
 			r.n.Foreign[uuid(i)] = model.Known(bytesOf(r.t, text))
+		}
+	case "fault":
+		i, _ := strconv.Atoi(args[0])
+		if r.n.GPUs[i].Fault = text; text == "none" {
+			r.n.GPUs[i].Fault = ""
 		}
 	case "stop":
 	default:

@@ -39,6 +39,7 @@ const (
 	noGPU
 	guarded
 	degraded
+	faulty
 )
 
 // codeNames are the codes for machines.
@@ -47,7 +48,7 @@ var codeNames = map[code]string{
 	memoryUnknown: "memory unknown", notAdmitted: "admit", behind: "queue", behindShort: "queue", swapOut: "swap", starving: "max_pause",
 	breath: "max_pause", exempt: "exempt", suspended: "suspended", failed: "failed",
 	signalled: "signalled", settling: "settling", young: "min_run", ordered: "order",
-	inFlight: "in flight", offGPU: "off GPU", noGPU: "no GPU", guarded: "guard", degraded: "degraded",
+	inFlight: "in flight", offGPU: "off GPU", noGPU: "no GPU", guarded: "guard", degraded: "degraded", faulty: "degraded",
 }
 
 // verdict is what a decision found of a tenant. It becomes words only when
@@ -107,6 +108,8 @@ func (d *Decider) words(v *view) string {
 		return d.starvedWords(v)
 	case guarded:
 		return d.guardWords(v, w.guard)
+	case faulty:
+		return fmt.Sprintf("GPU %s cannot be managed: %s", w.gpu.name(), w.gpu.fault(d.n))
 	case degraded:
 		return "Gimbal manages nothing now: " + d.n.Degraded
 	}

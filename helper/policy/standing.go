@@ -20,10 +20,48 @@ func (d *Decider) standing(v *view) {
 		v.stand, v.counts, v.why = fixed, true, verdict{code: inFlight}
 	case len(v.seats) == 0:
 		v.stand, v.why = fixed, verdict{code: noGPU}
+	case d.faulted(v) != nil:
+		d.standFaulted(v)
 	case t.State.Runs():
 		d.standRunning(v)
 	default:
 		d.standWaiting(v)
+	}
+}
+
+// faulted is the first of the tenant's GPUs that cannot be managed: it is lost, or
+// gone, or the driver does not answer for it. nil: none.
+func (d *Decider) faulted(v *view) *gpuView {
+	for _, s := range v.seats {
+		if g := &d.gpus[s]; g.fault(d.n) != "" {
+			return g
+		}
+	}
+	return nil
+}
+
+// fault is why the GPU cannot be managed, "" if it can.
+func (g *gpuView) fault(n *model.Node) string {
+	switch {
+	case g.gpu != nil:
+		return g.gpu.Fault
+	case len(n.GPUs) > 0:
+		return "device gone"
+	}
+	return "" // the driver has not been read yet
+}
+
+// standFaulted places a tenant on a GPU that cannot be managed: it runs, as all do
+// where the driver cannot be read.
+func (d *Decider) standFaulted(v *view) {
+	t := v.t
+	v.stand, v.why = fixed, verdict{code: faulty, gpu: d.faulted(v)}
+	switch {
+	case t.Suspended != "" && t.State != model.New:
+		v.stand, v.why = aside, verdict{code: suspended}
+	case t.State.Stopped() && t.Retry > d.now:
+		d.wake(t.Retry)
+		v.stand, v.why = aside, verdict{code: failed}
 	}
 }
 

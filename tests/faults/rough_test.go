@@ -121,11 +121,7 @@ func TestDriverThatFails(t *testing.T) {
 			r.order(k, model.PrimPause)
 			r.await(k, model.Paused)
 			r.gpu.Ctl("set", c.broken)
-			if c.broken == "hang=4s" || c.broken == "driver=mismatch" {
-				eventually(t, patience, "what was paused runs", func() bool { return len(k.stopped()) == 0 })
-			} else {
-				time.Sleep(500 * time.Millisecond)
-			}
+			eventually(t, patience, "what was paused runs", func() bool { return len(k.stopped()) == 0 })
 			if r.status() == nil {
 				t.Error("the daemon does not answer")
 			}
