@@ -48,15 +48,17 @@ type mix struct {
 	jobs []mixJob
 }
 
+// mixes are such that no trainer's work is a whole number of turns of two seconds:
+// whether it needs one turn more would be chance, and it would wait for all others'.
 func mixes() []mix {
 	const s = time.Second
 	return []mix{
 		{"two that keep the GPU busy", []mixJob{{"heavy", 9 * s, 0}, {"heavy", 9 * s, s}}},
-		{"one busy, one with gaps", []mixJob{{"heavy", 10 * s, 0}, {"light", 10 * s, s}}},
-		{"four with gaps", []mixJob{{"light", 8 * s, 0}, {"light", 8 * s, s}, {"light", 8 * s, 2 * s}, {"light", 8 * s, 3 * s}}},
-		{"a short one behind a long one", []mixJob{{"heavy", 16 * s, 0}, {"even", 4 * s, 4 * s}}},
-		{"two that do not fit together", []mixJob{{"big", 8 * s, 0}, {"big", 8 * s, s}, {"light", 8 * s, 2 * s}}},
-		{"one of each", []mixJob{{"heavy", 6 * s, 0}, {"even", 6 * s, s}, {"light", 6 * s, 2 * s}, {"big", 6 * s, 3 * s}}},
+		{"one busy, one with gaps", []mixJob{{"heavy", 9 * s, 0}, {"light", 9 * s, s}}},
+		{"four with gaps", []mixJob{{"light", 7 * s, 0}, {"light", 7 * s, s}, {"light", 7 * s, 2 * s}, {"light", 7 * s, 3 * s}}},
+		{"a short one behind a long one", []mixJob{{"heavy", 17 * s, 0}, {"even", 5 * s, 5 * s}}},
+		{"two that do not fit together", []mixJob{{"big", 7 * s, 0}, {"big", 7 * s, s}, {"light", 7 * s, 2 * s}}},
+		{"one of each", []mixJob{{"heavy", 5 * s, 0}, {"even", 5 * s, s}, {"light", 5 * s, 2 * s}, {"big", 5 * s, 3 * s}}},
 	}
 }
 

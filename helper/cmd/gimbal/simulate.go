@@ -208,6 +208,9 @@ func (s *simulation) config(tr *trace.Trace, stderr io.Writer) (sim.Config, erro
 	if model.GPUMemory, err = parseMiB(s.gpuMemory); err != nil {
 		return c, err
 	}
+	if err := tr.CheckMemory(model.GPUMemory); err != nil {
+		return c, err
+	}
 	if s.interference != "" {
 		if model.Pairs, err = speed.ReadFile(s.interference, s.choice); err != nil {
 			return c, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
@@ -66,7 +67,11 @@ func (s *simulation) findPolicy(name string) (study.Policy, error) {
 			return study.Policy{}, fmt.Errorf("reading a policy: %w", err)
 		}
 	default:
-		return study.Policy{}, fmt.Errorf("no policy is called %q; there are %s, and files (*.toml)", name, strings.Join(policyNames(), ", "))
+		meant := ""
+		if near := config.Nearest(name, policyNames()); near != "" {
+			meant = fmt.Sprintf("; did you mean %s?", near)
+		}
+		return study.Policy{}, fmt.Errorf("no policy is called %q%s; there are %s, and files (*.toml)", name, meant, strings.Join(policyNames(), ", "))
 	}
 	p, err := policy.Parse(file, text)
 	if err != nil {

@@ -110,6 +110,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"no nodes":         {[]string{"--trace", "x", "--policy", "srtf"}, 2, "--nodes is missing"},
 		"no policy":        {ok, 2, "--policy is missing; there are exclusive, srtf"},
 		"unknown policy":   {append(ok, "--policy", "best"), 2, `no policy is called "best"`},
+		"a slip in one":    {append(ok, "--policy", "srft"), 2, "did you mean srtf?"},
 		"policy twice":     {append(ok, "--policy", "srtf,srtf"), 2, "srtf is named twice"},
 		"no policy file":   {append(ok, "--policy", "nowhere.toml"), 2, "reading a policy: open nowhere.toml"},
 		"bad policy file":  {append(ok, "--policy", f["bad.toml"]), 2, "bad.toml:2:"},

@@ -112,6 +112,17 @@ func (tr *Trace) CheckFits(nodes, perNode int) error {
 	return nil
 }
 
+// CheckMemory returns an error at the first job that needs more memory than a GPU
+// has, in MiB; 0 is not known.
+func (tr *Trace) CheckMemory(gpu float64) error {
+	for i := range tr.Jobs {
+		if j := &tr.Jobs[i]; gpu > 0 && j.Memory > gpu {
+			return &Error{tr.File, j.Line, 0, fmt.Sprintf("job %s needs %.0f MiB on each of its GPUs, which have %.0f", j.ID, j.Memory, gpu)}
+		}
+	}
+	return nil
+}
+
 func onNodes(j *sim.Job) string {
 	if j.Nodes == 0 {
 		return ""

@@ -234,6 +234,19 @@ func TestCheckFits(t *testing.T) {
 	}
 }
 
+func TestCheckMemory(t *testing.T) {
+	tr := read(t, "job_id,submit_s,gpus,duration_s,memory_mib\na,0,8,5,\nb,0,1,5,2048\n")
+	for _, gpu := range []float64{0, 2048, 4096} {
+		if err := tr.CheckMemory(gpu); err != nil {
+			t.Error(err)
+		}
+	}
+	err := tr.CheckMemory(1024)
+	if want := "t.csv:3: job b needs 2048 MiB on each of its GPUs, which have 1024"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 // TestSharedTraces reads every published trace that is beside the repository.
 func TestSharedTraces(t *testing.T) {
 	const data = "../../../../shared/data"
