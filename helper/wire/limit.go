@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -15,6 +16,7 @@ type limits struct {
 	all     int
 	rate    float64 // requests a second
 	burst   float64
+	atOnce  int // requests of one user that are answered at a time
 	swept   time.Time
 }
 
@@ -23,12 +25,13 @@ type usage struct {
 	open   int
 	tokens float64
 	at     time.Time
+	turns  chan struct{} // full while as many requests are answered as may be
 }
 
 func newLimits(o Options) *limits {
 	return &limits{
 		users: make(map[uint32]*usage), perUser: o.ConnsPerUser, all: o.Conns,
-		rate: float64(o.Rate), burst: float64(o.Burst),
+		rate: float64(o.Rate), burst: float64(o.Burst), atOnce: o.AtOnce,
 	}
 }
 
@@ -75,11 +78,29 @@ func (l *limits) request(uid uint32, now time.Time) bool {
 	return true
 }
 
+// begin waits until one more request of a user may be answered: what one asks for
+// may take long, and is not to take the node from others. It returns false if the
+// context ended before. Each success is to be followed by a call of end.
+func (l *limits) begin(ctx context.Context, uid uint32) (end func(), ok bool) {
+	if uid == 0 {
+		return func() {}, true
+	}
+	l.mu.Lock()
+	turns := l.user(uid, time.Now()).turns
+	l.mu.Unlock()
+	select {
+	case turns <- struct{}{}:
+		return func() { <-turns }, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
 // user returns the entry of uid with its tokens as of now.
 func (l *limits) user(uid uint32, now time.Time) *usage {
 	u := l.users[uid]
 	if u == nil {
-		u = &usage{tokens: l.burst, at: now}
+		u = &usage{tokens: l.burst, at: now, turns: make(chan struct{}, l.atOnce)}
 		l.users[uid] = u
 	}
 	if dt := now.Sub(u.at).Seconds(); dt > 0 {

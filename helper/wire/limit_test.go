@@ -32,6 +32,36 @@ func TestLimitsOfConnections(t *testing.T) {
 	}
 }
 
+// TestLimitsAtOnce: a user's requests wait for each other, and for nobody else's.
+func TestLimitsAtOnce(t *testing.T) {
+	l := newLimits(Options{AtOnce: 2}.withDefaults())
+	ctx, cancel := context.WithCancel(t.Context())
+	var ends []func()
+	for i, uid := range []uint32{7, 7, 8, 0, 0, 0} {
+		end, ok := l.begin(ctx, uid)
+		if !ok {
+			t.Fatalf("request %d waits", i)
+		}
+		ends = append(ends, end)
+	}
+	third := make(chan bool)
+	go func() { _, ok := l.begin(ctx, 7); third <- ok }()
+	select {
+	case <-third:
+		t.Error("a third request of a user does not wait")
+	case <-time.After(20 * time.Millisecond):
+	}
+	ends[0]()
+	if !<-third {
+		t.Error("a third request is not answered after the first")
+	}
+	go func() { _, ok := l.begin(ctx, 7); third <- ok }()
+	cancel()
+	if <-third {
+		t.Error("one more is answered although nobody waits for it")
+	}
+}
+
 func TestLimitsOfRate(t *testing.T) {
 	l := newLimits(Options{Rate: 10, Burst: 3}.withDefaults())
 	now := time.Now()

@@ -30,6 +30,7 @@ type Options struct {
 	ConnsPerUser int           // open connections of one user: 32
 	Rate         int           // requests a second of one user, root excepted: 50
 	Burst        int           // requests at once of one user, root excepted: 200
+	AtOnce       int           // requests of one user that are answered at a time, root excepted: 2
 	// Refused, if set, is told of each connection or request that was turned
 	// away before it reached the Handler, or denied by it, from several
 	// goroutines.
@@ -45,6 +46,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.ConnsPerUser, 32)
 	setDefault(&o.Rate, 50)
 	setDefault(&o.Burst, 200)
+	setDefault(&o.AtOnce, 2)
 	if o.Refused == nil {
 		o.Refused = func(Peer, string) {}
 	}
@@ -191,6 +193,12 @@ func (s *Server) answer(ctx context.Context, peer Peer, line []byte, h Handler) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Handle)
 	defer cancel()
+	end, ok := s.limits.begin(ctx, peer.UID)
+	if !ok {
+		s.count(peer, "too many requests at a time")
+		return Reply{V: Version, Error: Errorf(CodeBusy, "too many requests at a time")}
+	}
+	defer end()
 	result, err := safely(ctx, peer, req, h)
 	if err != nil {
 		reply := errorReply(err)
