@@ -147,7 +147,7 @@ func TestMistakes(t *testing.T) {
 		"gpu by index":       {"[policy.gpu]\n0 = \"priority\"", `f:2: policy.gpu: "0" is not a GPU's whole UUID, as nvidia-smi -L prints it`},
 		"gpu by a beginning": {"[policy.gpu]\nGPU-5f = \"priority\"", `f:2: policy.gpu: "GPU-5f" is not a GPU's whole UUID, as nvidia-smi -L prints it`},
 		"second bound":       {"[[bound]]\nuser=\"a\"\nmax_weight=2\n\n[[bound]]\nuser=\"b\"\nmax_wight=2", `f:7: unknown key "max_wight" in [bound]; did you mean "max_weight"?`},
-		"bound value":        {"[[bound]]\nmax_weight=2\n[[bound]]\nmax_weight=0", `f:4: bound.max_weight: 0 is not above 0 and at most 1000000`},
+		"bound value":        {"[[bound]]\nmax_weight=2\n[[bound]]\nmax_weight=0", `f:4: bound.max_weight: 0 is not above 0 and at most 10000`},
 		"bound of nothing":   {"[[bound]]\nuser=\"a\"", `f:1: [[bound]] states no limit: max_weight, max_memory, max_pause, classes or policies`},
 		"bound of nobody":    {"[[bound]]\nuser=[]\nmax_weight=1", `f:2: bound.user: an empty list matches nobody; leave the key out to match everybody`},
 		"bad pattern":        {"[[bound]]\nuser=\"[a\"\nmax_weight=1", `f:2: bound.user: "[a" is not a name or a shell pattern`},

@@ -116,7 +116,7 @@ func TestGrant(t *testing.T) {
 			reg: model.Registration{Options: model.Options{Memory: "10", Class: "best", Weight: "0", Deadline: "now", Signal: "KILL"}},
 			want: model.Terms{Class: model.Guaranteed, Weight: 1, Notes: []string{
 				`--gimbal-class was ignored: "best" is not a class: guaranteed or opportunistic`,
-				`--gimbal-weight was ignored: "0" is not a weight: a whole number from 1 to 1000000`,
+				`--gimbal-weight was ignored: "0" is not a weight: a whole number from 1 to 10000`,
 				`--gimbal-memory was ignored: "10" is not a size with a unit such as "16GiB" or "512MiB"`,
 				`--gimbal-deadline was ignored: "now" is not a deadline in unix seconds`,
 				`--gimbal-signal was ignored: "KILL": "KILL" is not a signal that a job can catch`}},

@@ -96,13 +96,13 @@ func FormatDuration(d time.Duration) string {
 }
 
 // MaxWeight is the highest weight there is.
-const MaxWeight = 1e6
+const MaxWeight = 1e4
 
-// ParseWeight reads a job's weight: a whole number from 1 to a million.
+// ParseWeight reads a job's weight: a whole number from 1 to ten thousand, as the plugin takes it.
 func ParseWeight(s string) (float64, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n < 1 || n > MaxWeight {
-		return 0, fmt.Errorf("%q is not a weight: a whole number from 1 to 1000000", s)
+		return 0, fmt.Errorf("%q is not a weight: a whole number from 1 to 10000", s)
 	}
 	return float64(n), nil
 }

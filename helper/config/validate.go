@@ -103,7 +103,7 @@ func (c *Config) checkTimes(dec *decoder) {
 
 func (c *Config) checkTerms(dec *decoder) {
 	if c.Terms.Weight <= 0 || c.Terms.Weight > MaxWeight {
-		dec.fail("terms.weight", "terms.weight: %v is not above 0 and at most 1000000", c.Terms.Weight)
+		dec.fail("terms.weight", "terms.weight: %v is not above 0 and at most 10000", c.Terms.Weight)
 	}
 	if m, ok := c.Memory.Default.Get(); ok && m == 0 {
 		dec.fail("memory.default", "memory.default: a claim of nothing would let every job in; write \"whole\" or a size")
@@ -173,7 +173,7 @@ func (b *Bound) check(dec *decoder, at string) {
 	patterns(dec, at+".partition", b.Partition, false)
 	patterns(dec, at+".policies", b.Policies, true)
 	if b.MaxWeight != nil && (*b.MaxWeight <= 0 || *b.MaxWeight > MaxWeight) {
-		dec.fail(at+".max_weight", "bound.max_weight: %v is not above 0 and at most 1000000", *b.MaxWeight)
+		dec.fail(at+".max_weight", "bound.max_weight: %v is not above 0 and at most 10000", *b.MaxWeight)
 	}
 	if b.MaxMemory != nil && *b.MaxMemory == 0 {
 		dec.fail(at+".max_memory", "bound.max_memory: no job can live with no memory at all")

@@ -50,6 +50,8 @@ func (r *Row) jobIDRaw() string {
 	switch {
 	case r.Stray != nil, r.View.Hidden:
 		return ""
+	case r.View.Reg.Run():
+		return r.View.Name() // its number is Gimbal's own
 	case r.Step != nil:
 		return id + "." + StepName(r.Step.ID)
 	case !r.View.Whole:

@@ -52,6 +52,7 @@ func fillHistory(dir string, n int) error {
 		t.State, t.EndedAt = model.Gone, t.Registered+time.Minute
 		t.Steps = append(t.Steps, model.Step{ID: 0, Tasks: 4, Ended: true})
 		t.Peak = map[string]model.Bytes{"GPU-aa": 8 << 30}
+		t.HasRun, t.Tally.Running, t.Speed = true, 50*time.Second, model.Known(model.Speed{Mean: 0.812, Error: 0.021})
 		wall, mono := at(i % 1800)
 		if err := j.Append(model.Record{Wall: wall, At: mono, Tenant: t}); err != nil {
 			return err

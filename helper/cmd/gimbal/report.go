@@ -119,6 +119,9 @@ func (r *reportFlags) build(q model.StatusQuery, now time.Time) (*report.Report,
 	rep := report.NewReport(&c)
 	if len(jobs) > 0 {
 		rep.Title = "Job " + r.jobs + " and who shared its GPUs"
+		if strings.ContainsAny(r.jobs, ",[") {
+			rep.Title = "Jobs " + r.jobs + " and who shared their GPUs"
+		}
 		if c.Node != "" {
 			rep.Title += " on node " + c.Node
 		}
