@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
 // watch looks at what is stopped: whether somebody else continued it, and
@@ -116,10 +117,21 @@ func (n *Node) frozenInside(e *entry, roots []root) bool {
 	for _, r := range roots {
 		if r.step != step {
 			step = r.step
-			e.inside = e.inside || len(n.Host.FrozenInside(r.ID)) > 0
+			e.inside = e.inside || len(n.frozenBelow(e, r.ID)) > 0
 		}
 	}
 	return e.inside
+}
+
+func (n *Node) frozenBelow(e *entry, id proc.ID) []string {
+	l, gone := n.lookout(e, id)
+	switch {
+	case gone:
+		return nil
+	case l != nil:
+		return l.FrozenInside()
+	}
+	return n.Host.FrozenInside(id)
 }
 
 // thawKilled ends the freeze of processes that wait for nothing but to be killed:

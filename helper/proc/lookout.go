@@ -17,13 +17,13 @@ const placeEvery = 10
 // where that can freeze it (see FreezerOf). The zero value is of no use; it is
 // for one goroutine at a time.
 type Lookout struct {
-	host    Host
-	id      ID
-	stat    int    // open file, -1 without
-	cgroup  int    // open file of its state, -1 without
-	version int    // of that cgroup
-	place   []byte // /proc/PID/cgroup when the cgroup was looked for, nil: look again
-	looks   int    // since then
+	host   Host
+	id     ID
+	stat   int     // open file, -1 without
+	cgroup int     // open file of its state, -1 without
+	dir    Freezer // that cgroup
+	place  []byte  // /proc/PID/cgroup when the cgroup was looked for, nil: look again
+	looks  int     // since then
 }
 
 // NewLookout returns a lookout for a process. Its files are opened by the first
@@ -50,6 +50,18 @@ func closeFile(fd *int) {
 // tenth look at the latest.
 func (l *Lookout) Quiet() bool {
 	return l.runs() && l.thawed()
+}
+
+// FrozenInside lists the directories inside the process's cgroup that somebody
+// froze.
+func (l *Lookout) FrozenInside() []string {
+	if l.place == nil {
+		l.find()
+	}
+	if l.cgroup < 0 {
+		return nil
+	}
+	return frozenBelow(l.dir)
 }
 
 // runs reads the process's stat. In D it may be frozen, or wait for a child
@@ -93,7 +105,7 @@ func (l *Lookout) thawed() bool {
 		l.place = nil
 		return false
 	}
-	if l.version == 1 {
+	if l.dir.Version == 1 {
 		return string(bytes.TrimSpace(buf[:n])) == "THAWED"
 	}
 	return !frozenEvent(buf[:n])
@@ -134,7 +146,7 @@ func (l *Lookout) open(f Freezer) error {
 	if err != nil {
 		return err
 	}
-	l.cgroup, l.version = fd, f.Version
+	l.cgroup, l.dir = fd, f
 	return nil
 }
 

@@ -29,8 +29,9 @@ import (
 )
 
 // loopIdle is the longest that the loop sleeps: the guard expects a beat from
-// each turn.
-const loopIdle = time.Second
+// each turn. It is more than the usual second between samples, each of which is a
+// turn.
+const loopIdle = 1200 * time.Millisecond
 
 // lastPage is how long the end waits for the last page of metrics.
 const lastPage = 2 * time.Second
@@ -144,7 +145,7 @@ func (d *daemon) open(ctx context.Context) error {
 		Source: d.node, Actuator: d.node, Journal: d.notes.journalOf(measuring{d.journal, d.learner}), Decider: d.decider,
 		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal, Learner: d.learner,
 	})
-	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, loopIdle)
+	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, min(loopIdle, d.cfg.Guard.Stall/2))
 	failpoint.At("start.opened")
 	d.adopt(replayed, held)
 	failpoint.At("start.adopted")
