@@ -14,6 +14,8 @@
 
 /* Slurm's step that only holds the job's cgroup: it has no task of the user. */
 #define EXTERN_STEP 0xfffffffcu
+/* The step that runs a batch script. */
+#define BATCH_STEP 0xfffffffbu
 
 /* A task that was told of, by pid; slurmstepd reaps it before it tells its end. */
 struct known { pid_t pid; uint64_t start; };
@@ -132,7 +134,10 @@ static void gather_texts(spank_t sp, struct step_facts *f)
 	TEXT_OF(sp, f->user, "SLURM_JOB_USER");
 	TEXT_OF(sp, f->account, "SLURM_JOB_ACCOUNT");
 	TEXT_OF(sp, f->partition, "SLURM_JOB_PARTITION");
-	TEXT_OF(sp, f->job_name, "SLURM_JOB_NAME");
+	/* A script that came by standard input, and no name: sbatch says none in the
+	 * environment, and calls the job by its own. */
+	if (!*TEXT_OF(sp, f->job_name, "SLURM_JOB_NAME") && f->step == BATCH_STEP)
+		strcpy(f->job_name, "sbatch");
 }
 
 /* Where the node's name does not fit, %n stays, and nobody listens there. */

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // TestWordsOfARegistration: what Slurm says arrives as it was said.
@@ -42,6 +44,29 @@ func TestWordsOfARegistration(t *testing.T) {
 		if own, err := os.ReadFile("/proc/self/cgroup"); err == nil && r.Cgroup != strings.TrimSuffix(string(own), "\n") {
 			t.Errorf("cgroup %q, want %q", r.Cgroup, own)
 		}
+	}
+}
+
+// TestJobWithoutAName: sbatch gives a script that came by standard input no name in
+// its environment, and calls the job "sbatch". No other step is called so.
+func TestJobWithoutAName(t *testing.T) {
+	d := startDaemon(t)
+	for _, c := range []struct {
+		step       uint32
+		name, want string
+	}{
+		{model.StepBatch, "", "sbatch"}, {model.StepBatch, "mine", "mine"}, {0, "", ""}, {model.StepInteractive, "", ""},
+	} {
+		s := plain.script(remote, d.args()...).items().do("item %d %d", itemStep, c.step)
+		if c.name != "" {
+			s.do("jobenv SLURM_JOB_NAME=%s", c.name)
+		}
+		s.do("hook init").do("ropt gimbal-pack alpha").do("hook init_post_opt").do("tasks 1").do("hook exit").run(t)
+		d.mu.Lock()
+		if r := d.last; r.StepID != c.step || r.JobName != c.want {
+			t.Errorf("step %d, name %q: registered as step %d, %q", c.step, c.name, r.StepID, r.JobName)
+		}
+		d.mu.Unlock()
 	}
 }
 
