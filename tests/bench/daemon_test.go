@@ -26,16 +26,7 @@ func BenchmarkDaemon(b *testing.B) {
 }
 
 func benchDaemon(b *testing.B, track string) {
-	o := e2e.Options{Policy: "together", Interval: time.Second}
-	o.Slurm.Proctrack = track
-	o.Slurm.CPUs, o.Slurm.Shards = 80, 80
-	s := e2e.StartB(b, o)
-	script := "sleep 600 & sleep 600 & sleep 600 & wait"
-	for range 64 {
-		submit(b, s, "--gimbal-memory=100MiB", "--wrap", script)
-	}
-	e2e.Eventually(b, 2*time.Minute, "64 tenants are there", func() bool { return s.Tenants() == 64 })
-	time.Sleep(3 * time.Second) // for all of them to be launched
+	s := crowd(b, track, e2e.Options{Policy: "together"})
 	files := watched(b, s)
 	for b.Loop() {
 		const window = 20 * time.Second
@@ -47,6 +38,63 @@ func benchDaemon(b *testing.B, track string) {
 		b.ReportMetric(100*floor.Seconds()/window.Seconds(), "%core-floor")
 		b.ReportMetric(float64(rss(b, s.DaemonPID()))/(1<<20), "MiB")
 	}
+}
+
+// tenants is how many jobs a crowd has.
+const tenants = 64
+
+// crowd is a node with so many tenants of four processes at one sample a second.
+func crowd(b *testing.B, track string, o e2e.Options) *e2e.Stack {
+	b.Helper()
+	o.Interval = time.Second
+	o.Slurm.Proctrack = track
+	o.Slurm.CPUs, o.Slurm.Shards = 80, 80
+	s := e2e.StartB(b, o)
+	for range tenants {
+		submit(b, s, "--gimbal-memory=100MiB", "--wrap", "sleep 600 & sleep 600 & sleep 600 & wait")
+	}
+	e2e.Eventually(b, 2*time.Minute, "all tenants are there", func() bool { return s.Tenants() == tenants })
+	time.Sleep(3 * time.Second) // for all of them to be launched
+	return s
+}
+
+// BenchmarkDaemonPaused is what gimbald costs while all but one of the tenants of
+// BenchmarkDaemon are paused, beside what it costs while they run.
+func BenchmarkDaemonPaused(b *testing.B) {
+	for _, track := range []string{"linuxproc", "cgroup"} {
+		b.Run(track, func(b *testing.B) { benchPaused(b, track) })
+	}
+}
+
+func benchPaused(b *testing.B, track string) {
+	const window = 15 * time.Second
+	s := crowd(b, track, e2e.Options{Policy: "still", Policies: still()})
+	share := func() float64 {
+		before := cpu(b, s.DaemonPID())
+		time.Sleep(window)
+		return 100 * (cpu(b, s.DaemonPID()) - before).Seconds() / window.Seconds()
+	}
+	for b.Loop() {
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(share(), "%core-running")
+		for i, v := range s.Status(model.StatusQuery{Start: time.Now()}).Tenants {
+			if i > 0 {
+				order(b, s, "pause", int(v.Reg.JobID))
+			}
+		}
+		e2e.Eventually(b, time.Minute, "all but one are paused", func() bool { return paused(s) == tenants-1 })
+		b.ReportMetric(share(), "%core-paused")
+	}
+}
+
+func paused(s *e2e.Stack) (n int) {
+	reply := s.Status(model.StatusQuery{Start: time.Now()})
+	for i := 0; reply != nil && i < len(reply.Tenants); i++ {
+		if reply.Tenants[i].Word() == "PAUSED" {
+			n++
+		}
+	}
+	return n
 }
 
 func submit(b *testing.B, s *e2e.Stack, args ...string) {
