@@ -113,7 +113,7 @@ func (n *Node) frozenInside(e *entry, roots []root) bool {
 		return e.inside
 	}
 	e.inside = false
-	step := uint32(model.NoVal)
+	step := model.NoVal
 	for _, r := range roots {
 		if r.step != step {
 			step = r.step

@@ -192,10 +192,10 @@ func (c *connector) drain(handle func(event)) error {
 		for range drainLimit / batch {
 			n, err := c.in.receive(fd)
 			switch {
-			case err == unix.EINTR:
-			case err == unix.EAGAIN:
+			case errors.Is(err, unix.EINTR):
+			case errors.Is(err, unix.EAGAIN):
 				return lost
-			case err == unix.ENOBUFS:
+			case errors.Is(err, unix.ENOBUFS):
 				lost = errLost
 				c.lost = max(c.lost+1, drops(fd))
 			case err != nil:

@@ -39,13 +39,13 @@ func TestExitsTellOfEachEndOnce(t *testing.T) {
 		cmds, want = append(cmds, cmd), append(want, pidfd)
 	}
 	told := make(chan int)
-	done := make(chan error)
+	done := make(chan struct{})
 	go func() {
 		var room []int
 		for {
 			ended, err := x.wait(room[:0])
 			if err != nil {
-				done <- err
+				close(done)
 				return
 			}
 			for _, pidfd := range ended {
