@@ -33,7 +33,7 @@ func nodeOf(tb testing.TB, p *policy.Policy, memory model.Bytes) *rig {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	for _, name := range []string{"timeslice", "together", "priority", "throughput"} {
+	for _, name := range []string{"timeslice", "together", "priority", "throughput", "fair", "jct"} {
 		b.Run(name, func(b *testing.B) {
 			r := fullNode(b, shipped(b, name))
 			b.ReportAllocs()
@@ -67,7 +67,7 @@ func cpu(b *testing.B) time.Duration {
 
 // TestDecideMakesNoGarbage decides again and again where nothing is to change.
 func TestDecideMakesNoGarbage(t *testing.T) {
-	for _, name := range []string{"timeslice", "together", "priority", "throughput"} {
+	for _, name := range []string{"timeslice", "together", "priority", "throughput", "fair", "jct"} {
 		r := fullNode(t, shipped(t, name))
 		for as, _ := r.d.Decide(r.n, r.now); len(as) > 0; as, _ = r.d.Decide(r.n, r.now) {
 			r.run(r.now + 20*time.Millisecond)

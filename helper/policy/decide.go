@@ -46,6 +46,7 @@ type Decider struct {
 	memos   map[model.TenantID]*memo
 	devices map[string]*[]episode // of guards that look at GPUs
 	planner planner
+	picker  picker
 	with    []*view // scratch: who would compute together
 	actions []model.Action
 }
@@ -182,7 +183,7 @@ func (d *Decider) addGPU(uuid string, gpu *model.GPU) {
 		d.gpus = append(d.gpus, gpuView{})
 	}
 	g := &d.gpus[i]
-	*g = gpuView{uuid: uuid, gpu: gpu, p: d.set.For(uuid), pack: g.pack[:0], chosen: g.chosen[:0]}
+	*g = gpuView{uuid: uuid, gpu: gpu, p: d.set.For(uuid), pack: g.pack[:0], chosen: g.chosen[:0], picks: g.picks[:0]}
 	d.index[uuid] = i
 }
 

@@ -40,6 +40,7 @@ var keys = []key{
 	textKey("share.admit_reason", "what a tenant is told that admit keeps out; {tenant} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.AdmitReason }),
 	ruleKey("share.pair", "true", "whether a tenant may compute beside one that was chosen before it (mate); asked for each mate on each shared GPU", inPair, func(b *builder) **Rule { return &b.p.Share.Pair }),
 	numberKey("share.value", "", "what a tenant's computing is worth beside those that compute with it; one joins those that were chosen only where all are worth more together than without it", inValue, func(b *builder) **Number { return &b.p.Share.Value }),
+	{Key{"share.best", "true or false", "false", "with value: those compute that are worth most together over all of the node's GPUs; else the first in the order, and others join"}, setBool(func(b *builder) *bool { return &b.p.Share.Best })},
 	{Key{"share.plan", "true or false", "false", "with value: those of the same GPUs share a turn for which the whole pack is worth most when all turns are as long; else the first in the order choose, and others join"}, setPlan},
 	textKey("share.pair_reason", "what a tenant is told that pair keeps from computing; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.PairReason }),
 

@@ -20,6 +20,7 @@ func (d *Decider) sort() {
 	for _, v := range d.order {
 		d.fillIn(v)
 	}
+	d.pick()
 	slices.SortFunc(d.order, d.before)
 }
 
@@ -90,6 +91,8 @@ func byTurn(a, b *view) int {
 		return first(a.inTurn)
 	case a.first != b.first:
 		return first(a.first)
+	case a.picked != b.picked:
+		return first(a.picked)
 	case a.rank != b.rank:
 		return cmp.Compare(b.rank, a.rank)
 	}

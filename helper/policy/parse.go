@@ -229,6 +229,9 @@ func (b *builder) check() {
 	if b.p.Share.Plan && b.p.Share.Value == nil {
 		b.fault("share.plan", "share.plan: what is planned by is missing; it needs share.value")
 	}
+	if b.p.Share.Best && (b.p.Share.Value == nil || b.p.Share.Plan) {
+		b.fault("share.best", "share.best: it needs share.value to choose by, and no share.plan")
+	}
 	l := b.p.Limits
 	switch p := b.p.Share.Period; {
 	case p < model.ShortestPeriod || p > model.LongestPeriod:

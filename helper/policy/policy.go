@@ -64,6 +64,7 @@ type Share struct {
 	Pair        *Rule         // nil: yes
 	Value       *Number       // what a tenant's computing is worth; nil: nobody asks
 	Plan        bool          // who shares a turn is planned by Value
+	Best        bool          // those compute that are worth most together by Value
 	AdmitReason string        // what a tenant is told that Admit keeps out
 	PairReason  string        // what a tenant is told that Pair keeps from running
 

@@ -45,7 +45,7 @@ func randomPolicy(t *rapid.T) string {
 	maybe("pair", "tenant.sm + mate.sm < 1", `mate.class != "guaranteed" || mate.idle > 1`, "speed.sum > 1", "false", "tenant.weight != mate.weight")
 	maybe("value", "tenant.speed ?? tenant.weight", "tenant.speed_guess / tenant.memory_used", "1.5", "-1.0", "tenant.speed_guess * tenant.gpus")
 	if strings.Contains(b.String(), "value") && rapid.Bool().Draw(t, "plan") {
-		b.WriteString("plan = true\n")
+		b.WriteString(rapid.SampledFrom([]string{"plan = true\n", "best = true\n"}).Draw(t, "by value"))
 	}
 	maybe("admit", "pack.chosen < 2", "gpu.memory_free > 20 * GiB", "user.computing < 3")
 	maybe("throttle", "0.5", `mate.class == "guaranteed" ? 0.1 : 1`, "tenant.sm / mate.sm", "tenant.weight - 1", "mate.idle / 10")

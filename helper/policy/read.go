@@ -191,3 +191,18 @@ func userSum(f func(*view) float64) func(*env, *view) float64 {
 		return sum
 	}
 }
+
+// behind counts those whom a tenant's work delays where they go by rank.
+func followers(e *env, v *view) float64 {
+	g := e.g
+	if g == nil {
+		g = e.d.fullest(v)
+	}
+	n := 0.0
+	for _, o := range g.packOr() {
+		if o.counts && o.rank <= v.rank {
+			n++
+		}
+	}
+	return math.Max(n, 1)
+}

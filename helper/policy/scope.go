@@ -31,11 +31,18 @@ var visible = map[scope][]string{
 	inDevice: {"gpu", "pack", "now"},
 }
 
-// onlyTogether are the variables of a tenant among others that compute.
-var onlyTogether = []string{"tenant.speed", "mate.speed", "tenant.speed_guess", "mate.speed_guess"}
+// onlyTogether are the variables of a tenant among others that compute, and
+// onlyInValue those that need the order of the tenants.
+var (
+	onlyTogether = []string{"tenant.speed", "mate.speed", "tenant.speed_guess", "mate.speed_guess"}
+	onlyInValue  = []string{"tenant.behind", "mate.behind"}
+)
 
 func (s scope) sees(name string) bool {
 	if s != inPair && s != inValue && slices.Contains(onlyTogether, name) {
+		return false
+	}
+	if s != inValue && slices.Contains(onlyInValue, name) {
 		return false
 	}
 	group, _, _ := strings.Cut(name, ".")

@@ -114,6 +114,7 @@ var ofTenant = []accessor{
 	number("tenant.pauses", "1", "how often it was paused", func(_ *env, v *view) float64 { return float64(v.t.Tally.Pauses) }),
 	number("tenant.passed_over", "1", "how many later ones were admitted while it waited", func(_ *env, v *view) float64 { return float64(v.t.PassedOver) }),
 	number("tenant.mates", "1", "other tenants on its GPUs, on the fullest one", func(e *env, v *view) float64 { return float64(len(e.d.fullest(v).packOr()) - 1) }),
+	number("tenant.behind", "1", "tenants on the GPU, or on the fullest of its GPUs, that do not come before it by share.rank, itself among them", followers),
 	yesno("tenant.on_gpu", "it has a process on a GPU", func(_ *env, v *view) bool { return v.t.OnGPU }),
 	yesno("tenant.ran", "it has run before", func(_ *env, v *view) bool { return v.t.HasRun }),
 	yesno("tenant.exempt", "it is never stopped", func(_ *env, v *view) bool { return v.t.Exempt != "" }),

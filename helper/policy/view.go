@@ -21,6 +21,7 @@ type view struct {
 	child    bool // has a step that is a tenant of its own
 	banned   *Guard
 	inTurn   bool // has a turn that has not ended
+	picked   bool // is one of those that are worth most together
 	first    bool // has waited so long that nobody is admitted before it
 	place    int  // breaks ties of rank: its age, or that of the one it fills in for
 	tier     float64
@@ -50,6 +51,7 @@ type gpuView struct {
 
 	pack   []*view       // all that were given it, oldest first
 	chosen []*view       // that compute by this decision
+	picks  []*view       // that are worth most together, and those that must compute
 	count  int           // of the chosen, those that take a turn
 	busy   int           // that take a turn and compute now, or were just let go
 	takers int           // that take turns on it

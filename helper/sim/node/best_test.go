@@ -47,36 +47,82 @@ func (u *until) Schedule() float64 {
 // that does, to be done with those who do little, does up to a twentieth more.
 const worstRatio = 0.97
 
+// nearMatching is what throughput reaches at least of a matching of the largest
+// weight, where Gimbal chooses the GPUs of jobs as they come.
+const nearMatching = 0.95
+
+const pairsPath = "../../../../shared/data/gavel_pairs_1gpu.csv"
+
+// withPairs calls f with each of the tables of measured pairs, and skips the test
+// where there are none.
+func withPairs(t *testing.T, f func(c speed.Choice, pairs *speed.Pairs)) {
+	if _, err := os.Stat(pairsPath); err != nil {
+		t.Skipf("SKIPPED, NOT CHECKED: %v", err)
+	}
+	for _, c := range []speed.Choice{{GPU: "v100", Table: "simulation"}, {GPU: "v100", Table: "physical"}, {GPU: "p100", Table: "simulation"}, {GPU: "p100", Table: "physical"}} {
+		pairs, err := speed.ReadFile(pairsPath, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(c, pairs)
+	}
+}
+
+// randomJobs draws 64 jobs of the models that were measured.
+func randomJobs(seed uint64) []sim.Job {
+	r, names := rand.New(rand.NewPCG(seed, 0)), modelNames()
+	var jobs []sim.Job
+	for i := range 64 {
+		j := job(fmt.Sprint(i), 0, 1, 1e6)
+		j.Model = names[r.IntN(len(names))]
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// workUnder is the work per GPU-second of jobs under throughput on so many GPUs
+// of one node, in the first seconds.
+func workUnder(t *testing.T, pairs *speed.Pairs, jobs []sim.Job, gpus int, seconds float64, place bool) float64 {
+	u := &until{Scheduler: New(shipped(t, "throughput"), Options{Turns: 400, Place: place}), at: seconds}
+	_, err := sim.Run(jobs, sim.Config{Nodes: 1, GPUsPerNode: gpus, Interference: &speed.Model{Pairs: pairs}}, u)
+	if !errors.Is(err, errEnough) {
+		t.Fatal(err)
+	}
+	return u.done / (float64(gpus) * seconds)
+}
+
+// TestNearTheMatching lets 64 random jobs share 32 GPUs, each placed where it fits
+// best as it comes, and compares the work per GPU-second with that of the best
+// pairs of all 64. Where Slurm places them is reported beside it.
+func TestNearTheMatching(t *testing.T) {
+	const seeds, gpus, seconds = 4, 32, 40000
+	withPairs(t, func(c speed.Choice, pairs *speed.Pairs) {
+		ours, slurm, best := 0.0, 0.0, 0.0
+		for seed := range uint64(seeds) {
+			jobs := randomJobs(seed)
+			ours += workUnder(t, pairs, jobs, gpus, seconds, true)
+			slurm += workUnder(t, pairs, jobs, gpus, seconds, false)
+			best += bestPairs(pairs, jobs)
+		}
+		t.Logf("%s %s: work per GPU-second %.3f; best pairs %.3f, ratio %.3f; as they come %.3f, ratio %.3f",
+			c.GPU, c.Table, ours/seeds, best/seeds, ours/best, slurm/seeds, slurm/best)
+		if ours < nearMatching*best {
+			t.Errorf("%s %s: %.3f of the best pairs, want %v", c.GPU, c.Table, ours/best, nearMatching)
+		}
+	})
+}
+
 // TestNearTheBest lets 64 random jobs share 16 GPUs, four to each as they come,
 // under throughput, and compares the work per GPU-second with that of the best
 // groups on each GPU in equal turns. The best pairs of all 64 on 32 GPUs are
 // reported beside it.
 func TestNearTheBest(t *testing.T) {
-	const path, seeds, n, gpus, span = "../../../../shared/data/gavel_pairs_1gpu.csv", 3, 64, 16, 400000
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED, NOT CHECKED: %v", err)
-	}
-	names := modelNames()
-	for _, c := range []speed.Choice{{GPU: "v100", Table: "simulation"}, {GPU: "v100", Table: "physical"}, {GPU: "p100", Table: "simulation"}, {GPU: "p100", Table: "physical"}} {
-		pairs, err := speed.ReadFile(path, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+	const seeds, gpus, seconds = 3, 16, 400000
+	withPairs(t, func(c speed.Choice, pairs *speed.Pairs) {
 		ours, local, atLoss, free := 0.0, 0.0, 0.0, 0.0
 		for seed := range uint64(seeds) {
-			r := rand.New(rand.NewPCG(seed, 0))
-			var jobs []sim.Job
-			for i := range n {
-				j := job(fmt.Sprint(i), 0, 1, 1e6)
-				j.Model = names[r.IntN(len(names))]
-				jobs = append(jobs, j)
-			}
-			u := &until{Scheduler: New(shipped(t, "throughput"), Options{Turns: 400}), at: span}
-			_, err := sim.Run(jobs, sim.Config{Nodes: 1, GPUsPerNode: gpus, Interference: &speed.Model{Pairs: pairs}}, u)
-			if !errors.Is(err, errEnough) {
-				t.Fatal(err)
-			}
-			ours += u.done / (gpus * span)
+			jobs := randomJobs(seed)
+			ours += workUnder(t, pairs, jobs, gpus, seconds, false)
 			for g := range gpus {
 				four := []*sim.Job{&jobs[g], &jobs[g+gpus], &jobs[g+2*gpus], &jobs[g+3*gpus]}
 				local += bestGroups(&speed.Model{Pairs: pairs}, false, four, nil) / gpus
@@ -89,7 +135,7 @@ func TestNearTheBest(t *testing.T) {
 		if ours < worstRatio*local {
 			t.Errorf("%s %s: %.3f of the best local schedule, want %v", c.GPU, c.Table, ours/local, worstRatio)
 		}
-	}
+	})
 }
 
 // bestGroups is the work per GPU-second of jobs in the best groups, each of which

@@ -82,6 +82,17 @@ func (f *floor) emptiest(node, n int) []int {
 	return slices.Clone(order[:n])
 }
 
+// open is the GPUs of a node with a slot for a job.
+func (f *floor) open(node int, j *sim.Job) []int {
+	var gpus []int
+	for g, load := range f.load[node] {
+		if load+f.slotsFor(j) <= f.slots {
+			gpus = append(gpus, g)
+		}
+	}
+	return gpus
+}
+
 func (f *floor) enter(t *sim.Task, node int, gpus []int) {
 	f.tasks[node] = append(f.tasks[node], t)
 	f.gpus[node][t.Index] = gpus

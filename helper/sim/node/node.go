@@ -39,6 +39,7 @@ type instance struct {
 	number  int
 	engine  *engine.Engine
 	decider *policy.Decider
+	placer  *policy.Decider // nil where Slurm chooses the GPUs
 	gpus    []model.GPU
 	tenants []*tenant // in order of arrival
 	news    []model.Event
@@ -71,6 +72,9 @@ func newInstance(s *scheduler, number int) *instance {
 	}
 	n.decider = policy.NewDecider(&policy.Set{Default: s.policy}, n.told())
 	n.decider.SetEpoch(epoch())
+	if s.options.Place {
+		n.placer = newPlacer(n)
+	}
 	journal := s.options.journal(number)
 	meter, _ := journal.(engine.Meter) // where nothing is kept nothing is added up
 	n.engine = engine.New(model.NewNode(), engine.Parts{
@@ -105,6 +109,12 @@ func (n *instance) register(t *sim.Task, gpus []int) {
 	for _, g := range gpus {
 		grant.GPUs = append(grant.GPUs, uuid(g))
 	}
+	reg := n.registration(t)
+	n.news = append(n.news, model.Event{Kind: model.EvRegistered, At: clock(n.s.w.Now), Tenant: id, Reg: reg, Grant: grant})
+}
+
+// registration is what the plugin would tell of a task.
+func (n *instance) registration(t *sim.Task) *model.Registration {
 	reg := &model.Registration{
 		ArrayTask: model.NoVal, HetOffset: model.NoVal, NNodes: uint32(len(t.Nodes)),
 		Proc: model.ProcID{PID: t.Index + firstPID, Start: 1}, User: t.Job.User, JobName: t.Job.Model,
@@ -114,7 +124,7 @@ func (n *instance) register(t *sim.Task, gpus []int) {
 	if t.Job.Limit > 0 {
 		reg.EndTime = epoch().Add(clock(n.s.w.Now + t.Job.Limit)).Unix()
 	}
-	n.news = append(n.news, model.Event{Kind: model.EvRegistered, At: clock(n.s.w.Now), Tenant: id, Reg: reg, Grant: grant})
+	return reg
 }
 
 // end tells the engine that a tenant is gone.

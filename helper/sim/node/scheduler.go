@@ -22,6 +22,11 @@ type Options struct {
 	// Remaining says that the policy is told how long each job still needs
 	// alone, as those baselines are that order jobs by it.
 	Remaining bool
+	// Place says that of the node's GPUs with a slot a task on one GPU gets that on
+	// which it fits best, by the policy; else the one with the fewest tenants.
+	// Tasks on several GPUs always get those: on the same GPUs as others they take
+	// turns with them as one.
+	Place bool
 	// Unlearnt says that the policy is not told how fast tenants run beside each
 	// other: it guesses, as on a node that has not learnt it.
 	Unlearnt bool
@@ -130,6 +135,10 @@ func (s *scheduler) Place(t *sim.Task, closed []sim.Share) bool {
 	seats := s.floor.find(t.Job, closed)
 	if seats == nil {
 		return false
+	}
+	if s.options.Place && len(seats) == 1 && len(seats[0].gpus) == 1 {
+		at := &seats[0]
+		at.gpus[0] = s.nodes[at.node].place(t, at.gpus[0], s.floor.open(at.node, t.Job))
 	}
 	s.seats[t.Index], t.Nodes = seats, nil
 	s.due[t.Index] = s.w.Now + s.Takes(t)
