@@ -93,6 +93,20 @@ func (c *Cluster) DrainReason(t testing.TB) string {
 	return strings.TrimSpace(c.must(t, "sinfo", "-h", "-R", "-o", "%E"))
 }
 
+// Restart ends slurmctld, or the slurmd of every node, by a signal and starts it
+// again. It returns once it takes part in the cluster.
+func (c *Cluster) Restart(t testing.TB, daemon string, sig syscall.Signal) {
+	t.Helper()
+	c.must(t, c.script, "restart", c.Dir, daemon, strconv.Itoa(int(sig)))
+}
+
+// Reboot ends every process of the nodes at once, jobs included, as a power cut
+// does, and starts slurmd as after a boot.
+func (c *Cluster) Reboot(t testing.TB) {
+	t.Helper()
+	c.must(t, c.script, "reboot", c.Dir)
+}
+
 // must runs a command that has to succeed and returns what it printed.
 func (c *Cluster) must(t testing.TB, name string, args ...string) string {
 	t.Helper()

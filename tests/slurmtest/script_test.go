@@ -51,6 +51,8 @@ func TestScriptUsage(t *testing.T) {
 		{[]string{"up", "x", "--nodes", "two"}, 2, "--nodes must be a number, not 'two'"},
 		{[]string{"up", "x", "--colour", "red"}, 2, "unknown option --colour"},
 		{[]string{"up", "x", "--env", "1=2"}, 2, "--env must be NAME=VALUE, not '1=2'"},
+		{[]string{"restart", "x", "munged"}, 2, "restart slurmctld or slurmd, not 'munged'"},
+		{[]string{"reboot", "/nonexistent/cluster"}, 1, "no cluster in /nonexistent/cluster"},
 		{[]string{"env", "/nonexistent/cluster"}, 1, "no cluster in /nonexistent/cluster"},
 		{[]string{"down", "/nonexistent/cluster"}, 0, ""},
 	}
