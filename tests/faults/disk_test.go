@@ -33,7 +33,7 @@ func onDisk(dir string) setting {
 }
 
 // newDiskRig is a rig on a small disk.
-func newDiskRig(t *testing.T) (r *rig, dir string) {
+func newDiskRig(t *testing.T, slurm bool) (r *rig, dir string) {
 	t.Helper()
 	need(t)
 	dir = smallDisk(t)
@@ -42,14 +42,17 @@ func newDiskRig(t *testing.T) (r *rig, dir string) {
 			t.Fatal(err)
 		}
 	}
-	return newRig(t, onDisk(dir)), dir
+	s := onDisk(dir)
+	s.slurm = slurm
+	return newRig(t, s), dir
 }
 
 // TestFullDisk: with a disk that is full nothing is stopped, what is stopped can
 // be continued, the daemon lives on and its death leaves nothing stopped.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	r, dir := newDiskRig(t)
+func TestFullDisk(t *testing.T) { underBoth(t, testFullDisk) }
+
+func testFullDisk(t *testing.T, slurm bool) {
+	r, dir := newDiskRig(t, slurm)
 	r.start()
 	runs, paused, left := r.living(nil), r.living(nil), r.living(nil)
 	for _, k := range []*task{paused, left} {
@@ -84,9 +87,10 @@ func TestFullDisk(t *testing.T) {
 // TestReadOnlyDisk: the daemon and its guard are dead, and nothing can be written
 // any more: what was stopped can be continued all the same, and a daemon that
 // cannot start says why.
-func TestReadOnlyDisk(t *testing.T) {
-	t.Parallel()
-	r, dir := newDiskRig(t)
+func TestReadOnlyDisk(t *testing.T) { underBoth(t, testReadOnlyDisk) }
+
+func testReadOnlyDisk(t *testing.T, slurm bool) {
+	r, dir := newDiskRig(t, slurm)
 	r.start()
 	k := r.living(nil)
 	r.order(k, model.PrimPause)
@@ -132,9 +136,10 @@ func remount(t *testing.T, dir string, flags uintptr) {
 
 // TestTornFiles: a crash of the machine's own kind, a last line that is half
 // there, costs that line alone.
-func TestTornFiles(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, setting{config: impatient})
+func TestTornFiles(t *testing.T) { underBoth(t, testTornFiles) }
+
+func testTornFiles(t *testing.T, slurm bool) {
+	r := newRig(t, setting{config: impatient, slurm: slurm})
 	r.start()
 	k := r.living(nil)
 	r.order(k, model.PrimPause)

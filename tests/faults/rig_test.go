@@ -19,6 +19,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
 	"github.com/gimbal-hpc/gimbal/tests/simgpu"
+	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
 // patience bounds waits for what takes a moment on an idle machine.
@@ -47,6 +48,7 @@ type setting struct {
 	policy  string // the text of the default policy
 	config  string // more of gimbald.toml
 	gpu     simgpu.Options
+	slurm   bool   // a real Slurm launches the tasks
 	freezer bool   // each job has a freezer of cgroup v1
 	state   string // state folder; "": one in the rig's own
 	run     string // folder of the socket and what is stopped; "": one in the rig's own
@@ -76,7 +78,11 @@ func newRig(t *testing.T, s setting) *rig {
 			t.Fatal(err)
 		}
 	}
-	r.launcher = newAlone(r, s)
+	if s.slurm {
+		r.launcher = newBatch(r, s)
+	} else {
+		r.launcher = newAlone(r, s)
+	}
 	r.writeConfig(s)
 	r.strange = newStrangers(t, r)
 	t.Cleanup(r.end)
@@ -272,6 +278,15 @@ func (r *rig) is(k *task, s model.State) bool {
 func (r *rig) await(k *task, s model.State) {
 	r.t.Helper()
 	eventually(r.t, patience, fmt.Sprintf("job %d is %s", k.job, s), func() bool { return r.is(k, s) })
+}
+
+// underBoth plays a test with tasks that the test launches and, in a long run,
+// with a real Slurm's.
+func underBoth(t *testing.T, test func(t *testing.T, slurm bool)) {
+	t.Run("alone", func(t *testing.T) { t.Parallel(); test(t, false) })
+	if os.Getenv("GIMBAL_LONG") != "" {
+		t.Run("Slurm", func(t *testing.T) { t.Parallel(); slurmtest.Need(t); test(t, true) })
+	}
 }
 
 // eventually waits until the condition holds.

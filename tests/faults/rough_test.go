@@ -32,27 +32,30 @@ func TestManyProcesses(t *testing.T) {
 		"daemons":      "--fork-every 10 --child-life 300 --fork-kind daemon",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, setting{config: impatient})
-			r.start()
-			k := r.launch("2GiB", "--memory 512MiB --gpu-ms 5 --cpu-ms 5 "+args)
-			r.await(k, model.Running)
-			k.trains()
-			for _, at := range []string{"pause.told 1", "pause.told 3", "pause.taken 1"} {
-				r.order(k, "release")
-				r.await(k, model.Running)
-				k.trains()
-				p := play{begin: func() { r.order(k, model.PrimPause) }, over: func() bool { return r.is(k, model.Paused) }}
-				if !r.breakOff(scene{}, p, killedWithGuard, at) && name != "daemons" {
-					t.Errorf("%s was not passed", at)
-				}
-			}
-			r.order(k, "release")
-			r.await(k, model.Running)
-			k.finish()
-			r.strange.wantUntouched(t)
+			underBoth(t, func(t *testing.T, slurm bool) { testManyProcesses(t, slurm, name, args) })
 		})
 	}
+}
+
+func testManyProcesses(t *testing.T, slurm bool, name, args string) {
+	r := newRig(t, setting{config: impatient, slurm: slurm})
+	r.start()
+	k := r.launch("2GiB", "--memory 512MiB --gpu-ms 5 --cpu-ms 5 "+args)
+	r.await(k, model.Running)
+	k.trains()
+	for _, at := range []string{"pause.told 1", "pause.told 3", "pause.taken 1"} {
+		r.order(k, "release")
+		r.await(k, model.Running)
+		k.trains()
+		p := play{begin: func() { r.order(k, model.PrimPause) }, over: func() bool { return r.is(k, model.Paused) }}
+		if !r.breakOff(scene{}, p, killedWithGuard, at) && name != "daemons" {
+			t.Errorf("%s was not passed", at)
+		}
+	}
+	r.order(k, "release")
+	r.await(k, model.Running)
+	k.finish()
+	r.strange.wantUntouched(t)
 }
 
 // TestManyTenants: very many tenants are held for want of memory. With the daemon

@@ -18,6 +18,7 @@ type scene struct {
 	setting setting
 	guards  bool // the sequence is the guard's: its daemon is gone
 	starts  bool // it is a daemon's start: nobody guards yet
+	brief   bool // under Slurm it is walked in the short run too
 	play    func(r *rig) play
 }
 
@@ -36,18 +37,18 @@ func scenes() []scene {
 	plain := setting{config: impatient}
 	inCgroup := setting{config: impatient, freezer: true}
 	return []scene{
-		{name: "pause", setting: plain, play: playPause},
-		{name: "resume", setting: plain, play: playResume},
+		{name: "pause", brief: true, setting: plain, play: playPause},
+		{name: "resume", brief: true, setting: plain, play: playResume},
 		{name: "freeze", setting: inCgroup, play: playPause},
 		{name: "thaw", setting: inCgroup, play: playResume},
-		{name: "hold", setting: plain, play: playHold},
-		{name: "let a held one go", setting: plain, play: playAdmit},
-		{name: "swap and restore", setting: swapping(), play: playSwap},
-		{name: "throttle", setting: throttling(), play: playThrottle},
+		{name: "hold", brief: true, setting: plain, play: playHold},
+		{name: "let a held one go", brief: true, setting: plain, play: playAdmit},
+		{name: "swap and restore", brief: true, setting: swapping(), play: playSwap},
+		{name: "throttle", brief: true, setting: throttling(), play: playThrottle},
 		{name: "a task joins a paused tenant", setting: plain, play: playJoin},
 		{name: "somebody continues a paused tenant", setting: plain, play: playContinued},
-		{name: "notify", setting: plain, play: playNotify},
-		{name: "evict", setting: plain, play: playEvict},
+		{name: "notify", brief: true, setting: plain, play: playNotify},
+		{name: "evict", brief: true, setting: plain, play: playEvict},
 		{name: "end", setting: plain, play: playEnd},
 		{name: "pause after the guard took over", setting: plain, play: playRetake},
 		{name: "leave", setting: plain, play: playLeave},

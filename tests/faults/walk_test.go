@@ -15,6 +15,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
 // fault is what happens to the daemon at a point.
@@ -70,12 +71,26 @@ func TestEveryPoint(t *testing.T) {
 	walkAll(t, scenes())
 }
 
+// TestEveryPointUnderSlurm is the same with jobs of a real Slurm, in a Slurm of
+// its own for each scene: no job ends otherwise than without Gimbal by Slurm's own
+// word, and no node is drained. The scenes that need long are left to a long run.
+func TestEveryPointUnderSlurm(t *testing.T) {
+	slurmtest.Need(t)
+	var all []scene
+	for _, s := range scenes() {
+		if s.setting.slurm = true; s.brief || os.Getenv("GIMBAL_LONG") != "" {
+			all = append(all, s)
+		}
+	}
+	walkAll(t, all)
+}
+
 // walkAll walks scenes side by side and says how many faults there were.
 func walkAll(t *testing.T, all []scene) {
 	t.Helper()
 	need(t)
 	var injected, held atomic.Int64
-	t.Cleanup(func() { t.Logf("%d faults injected, %d held", injected.Load(), held.Load()) })
+	t.Cleanup(func() { t.Logf("%s: %d faults injected, %d held", t.Name(), injected.Load(), held.Load()) })
 	t.Run("at", func(t *testing.T) {
 		for _, s := range all {
 			for name, f := range faults(s) {
@@ -401,7 +416,7 @@ func (r *rig) replays(reply *model.StatusReply) string {
 // finishAll ends every job by its owner's signal: each ends by its own handler,
 // stopped or not, and history has each once.
 func (r *rig) finishAll() {
-	for _, k := range r.alive() {
+	for _, k := range slices.Backward(r.alive()) { // a job's first task is its end
 		k.finish()
 	}
 	eventually(r.t, patience, "nobody is left", func() bool {
