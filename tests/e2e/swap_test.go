@@ -37,6 +37,12 @@ func startSwap(t *testing.T, policy, rate string) *Stack {
 		Config: fmt.Sprintf("[swap]\nlibrary = %q\ncommand = \"\"\nmargin = \"64MiB\"\n", simgpu.CUDA())})
 }
 
+// bigTrainer needs so much of the memory that two do not fit. As a framework's
+// import does, its start outlasts the moment between exec and hold.
+func bigTrainer(more string) string {
+	return Trainer("--startup 0.3 --memory 9.6GiB --queue 1 " + more)
+}
+
 var bigPack = []string{oneShard, "--gimbal-pack", "--gimbal-memory=9.6GiB"}
 
 // TestSwapTurns: three trainers of 60 % of the memory each take turns on one
@@ -46,7 +52,7 @@ func TestSwapTurns(t *testing.T) {
 	s := startSwap(t, quickSwaps, "20GiB")
 	var jobs []int
 	for range 3 {
-		jobs = append(jobs, s.Sbatch(t, Trainer("--memory 9.6GiB --gpu-ms 20 --cpu-ms 5 --queue 1 --iterations 200"), bigPack...))
+		jobs = append(jobs, s.Sbatch(t, bigTrainer("--gpu-ms 20 --cpu-ms 5 --iterations 200"), bigPack...))
 	}
 	for _, j := range jobs {
 		done := s.WaitDone(t, j, 150*time.Second)
@@ -134,7 +140,7 @@ var longSwaps = strings.Replace(quickSwaps, `quantum = "2s"`, `quantum = "3s"`, 
 // RAM, it is restored by the next one, and both finish.
 func TestDaemonDiesWithSwapped(t *testing.T) {
 	s := startSwap(t, longSwaps, "20GiB")
-	trainer := Trainer("--startup 0.3 --memory 9.6GiB --queue 1 --iterations 250")
+	trainer := bigTrainer("--iterations 250")
 	for _, c := range []struct {
 		name  string
 		fault func()
@@ -172,7 +178,7 @@ func TestDaemonDiesWithSwapped(t *testing.T) {
 // back what is in host RAM once there is room.
 func TestReleaseRestores(t *testing.T) {
 	s := startSwap(t, longSwaps, "20GiB")
-	swapped, other := twoSwapped(t, s, Trainer("--memory 9.6GiB --queue 1 --iterations 250"))
+	swapped, other := twoSwapped(t, s, bigTrainer("--iterations 250"))
 	s.KillDaemon()
 	s.scancel(t, other)
 	wantState(t, s.WaitDone(t, other, 20*time.Second), "CANCELLED")
@@ -186,7 +192,7 @@ func TestReleaseRestores(t *testing.T) {
 func TestSlurmEndsSwapped(t *testing.T) {
 	s := startSwap(t, longSwaps, "20GiB")
 	file := filepath.Join(s.Out, "term")
-	trainer := "exec " + Trainer("--memory 9.6GiB --queue 1 --iterations 250 --on-term "+file)
+	trainer := "exec " + bigTrainer("--iterations 250 --on-term "+file)
 	swapped, other := twoSwapped(t, s, trainer)
 	s.scancel(t, swapped)
 	wantState(t, s.WaitDone(t, swapped, 30*time.Second), "CANCELLED")
@@ -203,7 +209,7 @@ func TestSlurmEndsSwapped(t *testing.T) {
 func TestSwapThatFails(t *testing.T) {
 	s := startSwap(t, quickSwaps, "20GiB")
 	s.GPU.Ctl("set", "cuda-checkpoint=not-supported")
-	trainer := Trainer("--startup 0.3 --memory 9.6GiB --queue 1 --iterations 250")
+	trainer := bigTrainer("--iterations 250")
 	first := s.Sbatch(t, trainer, bigPack...)
 	s.WaitClients(t, 1)
 	second := s.Sbatch(t, trainer, bigPack...)
