@@ -51,7 +51,7 @@ deps-test:
 	@scripts/install-deps build slurm lint browser metrics accounting packages
 
 test-long: deps-test all ## what does not fit into the test run
-	GIMBAL_LONG=1 $(GO) test -count=1 -timeout 120m ./helper/engine ./spank/... ./tests/...
+	scripts/test long
 
 test-slurm: ## what depends on Slurm, against that of SUITE=bookworm, trixie or sid
 	scripts/slurm-suite $(SUITE)

@@ -58,7 +58,7 @@ func TestSoak(t *testing.T) {
 	for _, n := range s.injected {
 		total += n
 	}
-	t.Logf("%d faults injected, %d held: %v", total, s.held, s.injected)
+	t.Logf("%s: %d faults injected, %d held: %v", t.Name(), total, s.held, s.injected)
 }
 
 // fill keeps a handful of jobs alive.
