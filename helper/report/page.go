@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // Page is an offline page: a heading, a few words, and parts one below the
@@ -63,6 +64,24 @@ func (p Part) draw(b *strings.Builder) {
 	b.WriteString("</section>\n")
 }
 
+// longWord is from how many letters on a word may be broken; numbers and plain words
+// stay whole, or columns of them would be squeezed to a few letters.
+const longWord = 16
+
+// manyColumns is from how many columns on a table has no room for whole words on
+// every screen.
+const manyColumns = 9
+
+// wrap is the class of a cell in which words may be broken.
+func wrap(s string) string {
+	for _, word := range strings.Fields(s) {
+		if utf8.RuneCountInString(word) > longWord {
+			return ` class="long"`
+		}
+	}
+	return ""
+}
+
 // label is a text as it may stand in a page.
 func label(s string) string { return escapeXML(Printable(s)) }
 
@@ -74,7 +93,11 @@ type Table struct {
 }
 
 func (t Table) draw(b *strings.Builder) {
-	b.WriteString("<table><thead><tr>")
+	if len(t.Columns) > manyColumns {
+		b.WriteString(`<table class="many"><thead><tr>`)
+	} else {
+		b.WriteString("<table><thead><tr>")
+	}
 	for _, c := range t.Columns {
 		fmt.Fprintf(b, `<th scope="col">%s</th>`, label(c))
 	}
@@ -82,7 +105,7 @@ func (t Table) draw(b *strings.Builder) {
 	for _, row := range t.Rows {
 		b.WriteString("<tr>")
 		for i, v := range row[:min(len(row), len(t.Columns))] {
-			fmt.Fprintf(b, `<td data-name="%s">%s</td>`, label(t.Columns[i]), label(v))
+			fmt.Fprintf(b, `<td data-name="%s"%s>%s</td>`, label(t.Columns[i]), wrap(v), label(v))
 		}
 		b.WriteString("</tr>\n")
 	}

@@ -28,9 +28,9 @@ h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .3rem}h3{f
 p,ul{margin:.3rem 0;max-width:48rem}.soft,ul{color:var(--soft)}ul{padding-left:1.2rem}
 figure{margin:.6rem 0}figcaption{font-weight:600;font-size:.9rem}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.9rem}
-th,td{padding:.3rem .5rem;text-align:right;border-bottom:1px solid var(--line)}th:first-child,td:first-child{text-align:left;font-weight:600}thead th{color:var(--soft);font-weight:600;vertical-align:bottom}
+th,td{padding:.3rem .5rem;text-align:right;border-bottom:1px solid var(--line);overflow-wrap:break-word}td.long,.many th,.many td{overflow-wrap:anywhere}th:first-child,td:first-child{text-align:left;font-weight:600}thead th{color:var(--soft);font-weight:600;vertical-align:bottom}
 svg.chart{display:block;width:100%;padding:0 8px 0 52px;overflow:visible}svg.rows{padding-left:112px}svg.shares{padding-right:46px}
-@media screen and (max-width:46rem){thead{display:none}table,tbody,tr,td{display:block;width:100%}tr{padding:.5rem 0;border-bottom:1px solid var(--line)}td{display:flex;justify-content:space-between;gap:1rem;border:0;padding:.1rem 0}td:first-child{font-size:1rem}td+td::before{content:attr(data-name);color:var(--soft)}svg.rows{padding-left:100px}}
+@media screen and (max-width:52rem){thead{display:none}table,tbody,tr,td{display:block;width:100%}tr{padding:.5rem 0;border-bottom:1px solid var(--line)}td{display:flex;justify-content:space-between;gap:1rem;border:0;padding:.1rem 0}td:first-child{font-size:1rem}td+td::before{content:attr(data-name);color:var(--soft)}svg.rows{padding-left:100px}}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.85rem;color:var(--soft);margin:.2rem 0}.key svg{width:26px;height:12px;vertical-align:-1px;margin-right:.35rem}
 @media print{body{max-width:none;print-color-adjust:exact;-webkit-print-color-adjust:exact}figure,tr{break-inside:avoid}h2,h3{break-after:avoid}}
 `

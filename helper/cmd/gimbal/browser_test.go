@@ -24,8 +24,8 @@ func chromium(t *testing.T) string {
 	return path
 }
 
-// measure finds text that leaves the window, its box or its picture, and texts
-// of a picture that meet. It runs in the page and tells the page around it.
+// measure finds text that leaves the window, its box or its picture, short words
+// of tables that are broken, and texts of a picture that meet. It runs in the page and tells the page around it.
 const measure = `<script>
 const faults = [], wide = document.documentElement.clientWidth
 const fault = (what, e) => faults.push(what + ': ' + e.textContent.trim().slice(0, 40))
@@ -41,6 +41,7 @@ for (let n; n = walk.nextNode();) {
   if (r.width === 0) continue
   texts++
   if (r.left < -1 || r.right > wide + 1) fault('outside the window', e)
+  if (e.closest('td,th') && !e.closest('.many') && /^[^\s-]{1,16}$/.test(n.data.trim()) && range.getClientRects().length > 1) fault('broken word', e)
   if (getComputedStyle(e).display !== 'inline' && (r.left < box.left - 1 || r.right > box.right + 1 || r.bottom > box.bottom + 1)) fault('outside its box', e)
 }
 for (const svg of document.querySelectorAll('svg.chart')) {
@@ -127,10 +128,10 @@ func dumpDOM(t *testing.T, browser string, dark bool, dir, file string) (dom, lo
 // broken is a page with a fault of each kind.
 const broken = `<!doctype html><body style="background:#888;color:#999"><p style="width:40px;white-space:nowrap">much too long for its box</p>
 <svg class="chart" width="100" height="20"><text x="90" y="12">outside</text><text x="92" y="14">meets</text></svg>
-<div style="width:9000px">wide</div><script>console.error("broken")</script></body>`
+<table style="width:10px;overflow-wrap:anywhere"><td>makespan<td>281000</table><div style="width:9000px">wide</div><script>console.error("broken")</script></body>`
 
 // TestPageInBrowser opens pages of a small and of a large cluster and reports at
-// the width of a phone and of a desk, in the light and in the dark, and one that
+// the width of a phone, a tablet and a desk, in the light and in the dark, and one that
 // is broken, whose faults must be found.
 func TestPageInBrowser(t *testing.T) {
 	if testing.Short() {
@@ -141,9 +142,9 @@ func TestPageInBrowser(t *testing.T) {
 	pages := map[string]string{"small": simulatedPage(t, "2", policies), "large": simulatedPage(t, "40", policies),
 		"report": reportPage(t), "timeline": timelinePage(t), "broken": broken}
 	for scheme, dark := range map[string]bool{"light": false, "dark": true} {
-		found := look(t, browser, dark, pages, 390, 1280)
+		found := look(t, browser, dark, pages, 390, 850, 1280)
 		for name := range pages {
-			for _, at := range []string{name + "@390", name + "@1280"} {
+			for _, at := range []string{name + "@390", name + "@850", name + "@1280"} {
 				if ok := len(found[at]) == 1 && len(found[at][0]) >= len("texts 10 ") && strings.HasSuffix(found[at][0], scheme); !ok && name != "broken" {
 					const most = 10 // faults; the rest is of the same kind
 					t.Errorf("%s, page %s: %s", scheme, at, strings.Join(found[at][:min(len(found[at]), most)], "\n"))
@@ -151,7 +152,7 @@ func TestPageInBrowser(t *testing.T) {
 			}
 		}
 		all := strings.Join(found["broken@390"], "\n")
-		for _, want := range []string{"outside its box: much", "outside its picture: outside", "meets another text: meets", "the page is 9", `console: `, "too little contrast: "} {
+		for _, want := range []string{"outside its box: much", "broken word: makespan", "outside its picture: outside", "meets another text: meets", "the page is 9", `console: `, "too little contrast: "} {
 			if !strings.Contains(all, want) {
 				t.Errorf("%s: %q is not found in the broken page: %s", scheme, want, all)
 			}
