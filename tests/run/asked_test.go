@@ -1,6 +1,7 @@
 package run
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,9 +48,10 @@ func TestOrderIsTold(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	by := "user " + strconv.Itoa(alice)
+	row := regexp.MustCompile(`^RUNNING\|not stopped in the first 1h after a launch, for 59m\w* more\|pause by ` + by + ` until 20`)
 	e2e.Eventually(t, patience, "the reason", func() bool {
 		out, err := h.gimbal(alice, "status", "-n", "-P", "-j", "r1", "-o", "State,Reason,Order").Output()
-		return err == nil && strings.HasPrefix(string(out), "RUNNING|not stopped in the first 1h after a launch|pause by "+by+" until 20")
+		return err == nil && row.Match(out)
 	})
 	out, err := h.gimbal(alice, "explain", "r1").CombinedOutput()
 	for _, want := range []string{by + " ordered: pause for 10m: a demo", by + " ordered: pause, until ", " or 'gimbal release r1': a demo", "not paused yet, for the reason above"} {
