@@ -318,6 +318,7 @@ func (n *Node) lookGPUs(s Sample, now time.Duration) {
 // look takes in a look that began at a time.
 func (t *Tenant) look(s TenantSample, at, now time.Duration) {
 	t.Procs = s.Procs
+	t.strayed(s.Astray)
 	if s.Progress.Known() {
 		t.Progress = s.Progress
 	}
@@ -345,6 +346,15 @@ func (t *Tenant) look(s TenantSample, at, now time.Duration) {
 		t.BusyAt = now
 	}
 	t.noteOver(now)
+}
+
+// strayed charges the tenant for time in which it ran although it was to be
+// stopped. total is all there was of it.
+func (t *Tenant) strayed(total time.Duration) {
+	if more := total - t.astray; more > 0 && t.OnGPU {
+		t.serve(more)
+	}
+	t.astray = total
 }
 
 // unseen tells whether the driver does not show the tenant, or did not when a

@@ -148,6 +148,7 @@ type TenantSample struct {
 	Tenant   TenantID
 	Procs    int               // live processes
 	Use      map[string]Usage  // by GPU; a GPU that could not be read is absent
+	Astray   time.Duration     // for which it ran in all although it was to be stopped: somebody else continued it
 	Busy     bool              // computed since the last sample, by a known reading
 	Progress Reading[Progress] // newest of its counters; unknown where there is none
 }

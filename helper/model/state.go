@@ -270,9 +270,12 @@ func (t *Tenant) run(d time.Duration, readable bool) {
 	}
 	if t.OnGPU {
 		t.Tally.Attained += d
-		t.Service += d.Seconds() / max(t.Terms.Weight, 1e-6)
+		t.serve(d)
 	}
 }
+
+// serve adds time to the tenant's weighted service.
+func (t *Tenant) serve(d time.Duration) { t.Service += d.Seconds() / max(t.Terms.Weight, 1e-6) }
 
 // SM is the tenant's share of time on the multiprocessors by the last readings,
 // a mean over its GPUs.

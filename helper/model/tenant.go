@@ -159,6 +159,7 @@ type Tenant struct {
 	NoSwap    string            `json:"no_swap,omitempty"`   // why its memory cannot be moved to host RAM, "" as far as is known
 
 	accounted time.Duration
+	astray    time.Duration // as last told, see TenantSample
 }
 
 // Live tells whether the tenant still has something on the node.

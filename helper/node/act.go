@@ -104,10 +104,13 @@ func (n *Node) hold(e *entry) error {
 // pause stops every process of a tenant, and logs it but within a throttle's
 // period.
 func (n *Node) pause(e *entry, kind stopKind) error {
+	tell := n.logf
 	if kind == kindBeat {
-		return n.stop(e, kind, func(string, ...any) {})
+		tell = func(string, ...any) {}
 	}
-	return n.stop(e, kind, n.logf)
+	err := n.stop(e, kind, tell)
+	e.stilled = n.Clock()
+	return err
 }
 
 // stop stops every process of a tenant. What is about to be stopped is on disk

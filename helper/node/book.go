@@ -49,6 +49,9 @@ type entry struct {
 	ended      bool                      // it is out of the book; under op
 	setBacks   []time.Duration           // when it was stopped again after somebody continued it; under op
 
+	stilled time.Duration // when it was stopped, or was last seen running all the same; under op
+	astray  atomic.Int64  // for how long it ran in all although it was to be stopped
+
 	looks  int  // for a cgroup inside one of its own that somebody froze; under op
 	inside bool // there was one
 

@@ -33,6 +33,15 @@ func (n *Node) astray(e *entry) bool {
 	return e.moved == nil && e.wants() != "" && !e.grip.empty() && (e.reg.Run() || held || n.doubted(e))
 }
 
+// charge notes for how long a tenant has run that was to be stopped: since its stop
+// or the last time that this was seen, or for as long as it takes to look at all of
+// its processes. The caller holds e.op.
+func (n *Node) charge(e *entry) {
+	now := n.Clock()
+	e.astray.Add(int64(min(now-e.stilled, cycle*n.watchEvery())))
+	e.stilled = now
+}
+
 // doubted tells whether Slurm said a short while ago that it is not ending the
 // tenant's job.
 func (n *Node) doubted(e *entry) bool {
@@ -56,7 +65,10 @@ func (n *Node) setBack(e *entry) bool {
 		e.setBacks = append(e.setBacks, now)
 	}
 	suspended := e.say(func(s *saying) bool { return s.suspended != "" }) // a pause forgets it
-	if err := n.stop(e, e.wants(), func(string, ...any) {}); err != nil {
+	err := n.stop(e, e.wants(), func(string, ...any) {})
+	e.stilled = n.Clock()
+	e.astray.Add(int64(e.stilled - now)) // it ran while it was being stopped
+	if err != nil {
 		n.logf("tenant %s: stop it again: %v", e.id, err)
 		return false
 	}

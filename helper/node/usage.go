@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
@@ -25,7 +27,7 @@ func (n *Node) attribute(entries []*entry, counts map[*entry]int, report *model.
 	s := sharing{entries: entries, samples: make([]model.TenantSample, len(entries)),
 		at: make(map[*entry]int, len(entries)), foreign: map[string]model.Reading[model.Bytes]{}}
 	for i, e := range entries {
-		s.samples[i] = model.TenantSample{Tenant: e.id, Procs: counts[e], Busy: true}
+		s.samples[i] = model.TenantSample{Tenant: e.id, Procs: counts[e], Busy: true, Astray: time.Duration(e.astray.Load())}
 		s.at[e] = i
 	}
 	if report == nil {

@@ -28,6 +28,9 @@ func (n *Node) watchOne(e *entry) {
 		return
 	}
 	runs, came := n.vigil(e).look(n, e)
+	if runs {
+		n.charge(e)
+	}
 	if runs && n.astray(e) && n.setBack(e) {
 		n.ask(e)
 		return

@@ -16,6 +16,7 @@ func (d *Decider) standing(v *view) {
 		v.stand = aside
 	case t.State == model.Pausing || t.State == model.Swapping:
 		v.stand, v.counts, v.leaving = aside, true, t.State == model.Swapping
+		d.slowToStop(v)
 	case t.State == model.Resuming || t.State == model.Restoring:
 		v.stand, v.counts, v.why = fixed, true, verdict{code: inFlight}
 	case len(v.seats) == 0:
@@ -27,6 +28,19 @@ func (d *Decider) standing(v *view) {
 	default:
 		d.standWaiting(v)
 	}
+}
+
+// slowStop is for how long others wait for a tenant that is being paused. Whoever
+// takes longer, as one that is continued all the time, is let compute beside them
+// until it has stopped.
+const slowStop = 500 * time.Millisecond
+
+func (d *Decider) slowToStop(v *view) {
+	if v.t.State != model.Pausing {
+		return
+	}
+	d.wake(v.t.Since + slowStop)
+	v.computes = v.computes && d.now < v.t.Since+slowStop
 }
 
 // faulted is the first of the tenant's GPUs that cannot be managed: it is lost, or
