@@ -191,6 +191,7 @@ func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapsh
 		snap.Node = l.Tenant.Reg.Node
 	}
 	snap.Tenants = sorted(snap.Tenants)
+	snap.GPUs = gpusOnDisk(s.state, r.Last)
 	if r.Boot == simulatedBoot {
 		return snap, fmt.Sprintf("read from %s, which gimbal simulate wrote", s.state), nil
 	}
@@ -200,6 +201,17 @@ func (s *source) fromDisk(q model.StatusQuery, now time.Time) (snap model.Snapsh
 		note += "; the node was booted since"
 	}
 	return snap, note, nil
+}
+
+// gpusOnDisk are the GPUs of the last hour that was written, with their numbers.
+// None is no error: then their UUIDs stand for them.
+func gpusOnDisk(dir string, last time.Time) []model.GPU {
+	var loads []model.Load
+	_ = journal.Loads(dir, last.Add(-time.Hour), last.Add(time.Minute), func(l model.Load) bool {
+		loads = append(loads, l)
+		return true
+	})
+	return report.GPUsOf(loads)
 }
 
 // known is up to when something is known: now, or when the disk was written
