@@ -29,12 +29,13 @@ func fakePython(t *testing.T) string {
 	return dir
 }
 
-// TestScriptsRun submits every job script of the pages to a real Slurm, and
-// then runs the commands that the pages show on one of these jobs.
-func TestScriptsRun(t *testing.T) {
-	slurmtest.Need(t)
-	s := e2e.Start(t, e2e.Options{Policy: "together", Slurm: slurmtest.Options{
-		Shards: 16, Env: []string{"PATH=" + fakePython(t) + ":" + os.Getenv("PATH")},
+// TestExamplesRun submits every job script of the pages to a real Slurm, and runs
+// the command lines that the pages show, on a job that runs and on what the scripts
+// left.
+func TestExamplesRun(t *testing.T) {
+	slurmtest.NeedAccounting(t)
+	s := e2e.Start(t, e2e.Options{Policy: "together", Config: "[run]\nallow = \"yes\"\n", Slurm: slurmtest.Options{
+		Shards: 16, Accounting: true, Env: []string{"PATH=" + fakePython(t) + ":" + os.Getenv("PATH")},
 	}})
 	jobs := map[int]block{}
 	for _, b := range allBlocks(t) {
@@ -45,7 +46,6 @@ func TestScriptsRun(t *testing.T) {
 	if len(jobs) < 4 {
 		t.Fatalf("only %d job scripts were found", len(jobs))
 	}
-	id := 0
 	for job, b := range jobs {
 		if j := s.WaitDone(t, job, 2*time.Minute); j.State != "COMPLETED" {
 			t.Errorf("%s: the job is %s: %s", b, j.State, s.JobOutput(t, job))
@@ -53,39 +53,104 @@ func TestScriptsRun(t *testing.T) {
 		if out := s.Gimbal("status", "-n", "-P", "-j", strconv.Itoa(job)); !strings.Contains(out.Stdout, "COMPLETED") {
 			t.Errorf("%s: the job was not packed: %s", b, out)
 		}
-		id = job
 	}
-	runCommands(t, s, id)
+	job := s.Sbatch(t, e2e.Trainer("--memory 2GiB --seconds 600 --notify USR1:/dev/null"), "--gres=shard:2", "--gimbal-pack", "--gimbal-memory=2GiB")
+	s.WaitTenant(job, 30*time.Second, "RUNNING")
+	runLines(t, s, newDesk(t, s, job))
 }
 
-// harmless are the commands that only show something. (--self and --all-nodes
-// want a job that still runs.)
-var harmless = regexp.MustCompile(`^gimbal ((?:status|explain|timeline|policies)(?: [^#]*|$))`)
+var (
+	// shown are the command lines that somebody types; what is in capitals stands for
+	// something.
+	shown       = regexp.MustCompile(`^(?:gimbal [a-z]+(?: |$)|gimbald --check|srun --jobid|sacct )`)
+	placeholder = regexp.MustCompile(`\b(?:FILE|NAME|JOB|COMMAND)\b`)
+	comment     = regexp.MustCompile(` +#.*`)
+)
 
-// runCommands runs the pages' command lines that only show something.
-func runCommands(t *testing.T, s *e2e.Stack, job int) {
+// lines are the pages' command lines, those last that end a job.
+func lines(t *testing.T) []block {
 	t.Helper()
+	var first, last []block
 	seen := map[string]bool{}
 	for _, b := range allBlocks(t) {
-		for _, line := range strings.Split(b.text, "\n") {
-			m := harmless.FindStringSubmatch(line)
-			if m == nil || regexp.MustCompile(`\.toml|\bFILE|\bNAME|--self|--all-nodes`).MatchString(m[1]) {
+		text := strings.Split(strings.ReplaceAll(b.text, "\\\n", " "), "\n")
+		for _, line := range text {
+			line = strings.TrimSpace(comment.ReplaceAllString(line, ""))
+			if !shown.MatchString(line) || placeholder.MatchString(line) || line == "gimbal timeline: who computed when" || seen[line] {
 				continue
 			}
-			args := strings.Fields(strings.ReplaceAll(m[1], "1234", fmt.Sprint(job)))
-			seen[m[1]] = true
-			run := s.Gimbal
-			if args[0] == "policies" {
-				run = func(args ...string) slurmtest.Result {
-					return s.Run(e2e.Built("gimbal"), append([]string{args[0], "--config", s.ConfigPath()}, args[1:]...)...)
-				}
-			}
-			if r := run(args...); r.Exit != 0 || r.Stdout == "" {
-				t.Errorf("%s: gimbal %s: %s", b, m[1], r)
+			seen[line] = true
+			one := block{page: b.page, line: b.line, text: line}
+			if strings.HasPrefix(line, "gimbal evict") {
+				last = append(last, one)
+			} else {
+				first = append(first, one)
 			}
 		}
 	}
-	if len(seen) < 8 {
-		t.Errorf("only %d commands were found", len(seen))
+	return append(first, last...)
+}
+
+// desk is the folder in which somebody types them, with the files that they name.
+type desk struct {
+	dir string
+	job int
+	put *strings.Replacer // what is elsewhere here
+}
+
+func newDesk(t *testing.T, s *e2e.Stack, job int) desk {
+	t.Helper()
+	d := desk{dir: t.TempDir(), job: job}
+	d.put = strings.NewReplacer("1234", strconv.Itoa(job), "/etc/gimbal/policies.d/", "", "/var/lib/gimbal", filepath.Join(s.Dir, "state"),
+		"/run/gimbal/%n/gimbald.sock", s.Socket(), "-S 2025-10-01 -E 2025-11-01", "-S today", ">jobs.txt", ">all.txt",
+		"gimbal status --self", fmt.Sprintf("srun --jobid=%d --overlap --gimbal-pack=off gimbal status --self", job))
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, b := range allBlocks(t) {
+		switch {
+		case b.lang == "csv":
+			write("jobs.csv", b.text, 0o600)
+		case strings.Contains(b.text, "name      = \"course\""):
+			write("course.toml", b.text, 0o600)
+			write("night.toml", strings.Replace(b.text, "course", "night", 1), 0o600)
+		case strings.Contains(b.text, "name      = \"peruser\""):
+			write("peruser.toml", b.text, 0o600)
+		}
+	}
+	sacct := s.Run("sacct", "-P", "-a", "-X", "-o", "JobID,User,JobName,Submit,ElapsedRaw,Timelimit,NNodes,State,AllocTRES")
+	write("jobs.txt", strings.ReplaceAll(sacct.Stdout, "billing=", "gres/gpu=1,billing="), 0o600) // this cluster accounts no GPUs
+	write("python", "#!/bin/sh\nexec "+e2e.Trainer("--memory 1GiB --seconds 0.2")+"\n", 0o700)
+	gimbal := fmt.Sprintf(`#!/bin/sh
+case $1 in
+    status | explain | timeline | report) c=$1; shift; exec %[1]s $c --socket %[2]s --state-dir %[3]s "$@" ;;
+    policies) shift
+        [ "$1" != try ] || { shift; exec %[1]s policies --config %[4]s try --socket %[2]s "$@"; }
+        exec %[1]s policies --config %[4]s "$@" ;;
+    doctor) exec %[1]s "$@" --config %[4]s ;;
+    simulate) exec %[1]s "$@" ;;
+    *) c=$1; shift; exec %[1]s $c --socket %[2]s "$@" ;;
+esac
+`, e2e.Built("gimbal"), s.Socket(), filepath.Join(s.Dir, "state"), s.ConfigPath())
+	write("gimbal", gimbal, 0o700)
+	write("gimbald", fmt.Sprintf("#!/bin/sh\nexec %s --config %s \"$@\"\n", e2e.Built("gimbald"), s.ConfigPath()), 0o700)
+	return d
+}
+
+// runLines types each line. gimbal doctor may find something.
+func runLines(t *testing.T, s *e2e.Stack, d desk) {
+	t.Helper()
+	all := lines(t)
+	for _, l := range all {
+		line := d.put.Replace(l.text)
+		r := s.Run("/bin/sh", "-c", fmt.Sprintf("cd %s; PATH=%s:$PATH; export PATH %s; %s", d.dir, d.dir, strings.Join(s.GPU.Env(), " "), line))
+		if r.Exit != 0 && !(strings.HasPrefix(line, "gimbal doctor") && r.Exit == 1) {
+			t.Errorf("%s: %s: %s", l, line, r)
+		}
+	}
+	if len(all) < 35 {
+		t.Errorf("only %d command lines were found", len(all))
 	}
 }
