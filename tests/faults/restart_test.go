@@ -48,7 +48,7 @@ func TestSlurmRestarts(t *testing.T) {
 					first, held = held, nil
 				}
 			}
-			k, first, held = r.atRest(k, first, held)
+			k, _, _ = r.atRest(k, first, held)
 			r.killedBoth()
 			r.slurm().Restart(t, "slurmd", unix.SIGKILL)
 			r.start()
