@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,9 +19,8 @@ type Shards struct {
 
 var (
 	nodeGres = regexp.MustCompile(` Gres=(\S+)`)
-	// Lines that Slurm begins: what a user wrote stands behind a field of its own.
-	jobState = regexp.MustCompile(`(?m)^   JobState=(?:RUNNING|SUSPENDED|COMPLETING) `)
 	jobNode  = regexp.MustCompile(`(?m)^     Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)`)
+	jobNodes = regexp.MustCompile(`(?m)^   JOB_GRES=.*\n(?:     Nodes=.*\n)*`)
 	// What a job has of one kind: its numbers on the node (IDX:0-1,3), or, of
 	// shards in newer versions, how many of each GPU's (1/8,0/8).
 	gresUse = regexp.MustCompile(`(gpu|shard)(?::[^:(,]+)?:(\d+)\(([^)]*)\)`)
@@ -43,18 +43,38 @@ func (c *Client) Shards(ctx context.Context, node string) (Shards, error) {
 	if s.Each, err = shardsEach(text); err != nil {
 		return s, fmt.Errorf("node %s: %w", node, err)
 	}
+	ids, err := c.call(ctx, "squeue", "--noheader", "--states=RUNNING,SUSPENDED,COMPLETING", "--nodelist="+node, "--format=%A")
+	if err != nil {
+		return s, err
+	}
 	jobs, err := c.call(ctx, "scontrol", "-d", "show", "job")
 	if err != nil {
 		return s, err
 	}
+	return s, s.takeAll(jobs, strings.Fields(ids), node)
+}
+
+// takeAll adds what these jobs have of a node. Jobs' names and comments stand
+// between what scontrol says, and may be written, line breaks included, to look
+// like it: what is there twice is not believed.
+func (s *Shards) takeAll(jobs string, ids []string, node string) error {
+	seen := map[string]bool{}
 	for job := range strings.SplitSeq(jobs, "\n\n") {
-		if jobState.MatchString(job) {
-			if err := s.take(job, node); err != nil {
-				return s, err
-			}
+		first, _, _ := strings.Cut(job, " ")
+		id := strings.TrimPrefix(first, "JobId=")
+		if !slices.Contains(ids, id) {
+			continue
+		}
+		places := jobNodes.FindAllString(job, -1)
+		if seen[id] || len(places) != 1 || len(jobNode.FindAllString(job, -1)) != len(jobNode.FindAllString(places[0], -1)) {
+			return errShards
+		}
+		seen[id] = true
+		if err := s.take(places[0], node); err != nil {
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // shardsEach reads the shards of each GPU of a node: Slurm spreads them evenly.
