@@ -112,13 +112,13 @@ func (c *Cluster) JobOutput(t testing.TB, id int) string {
 	return string(text)
 }
 
-// field finds the next field of a line of scontrol's. A value may hold spaces, a
-// name does not.
+// field finds where a field of a line of scontrol's begins. A value may hold
+// spaces, a name does not.
 var field = regexp.MustCompile(`(?:^| )([A-Za-z][A-Za-z0-9_/:]*)=`)
 
-// written are the fields that hold what a user wrote, which may look like any
-// other field. Each is the last of its line.
-var written = []string{"JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Extra"}
+// several are the first fields of the lines of which the others are taken apart,
+// too: in these no user wrote anything that looks like a field.
+var several = []string{"JobState", "Requeue"}
 
 // parseJob reads what `scontrol show job` says of a job, in several lines. Of two
 // fields with one name the first counts.
@@ -127,22 +127,22 @@ func parseJob(text string) Job {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		places := field.FindAllStringSubmatchIndex(line, -1)
+		if len(places) > 0 && !slices.Contains(several, line[places[0][2]:places[0][3]]) {
+			places = places[:1]
+		}
 		for i, place := range places {
 			name, end := line[place[2]:place[3]], len(line)
-			last := slices.Contains(written, name)
-			if i+1 < len(places) && !last {
+			if i+1 < len(places) {
 				end = places[i+1][0]
 			}
 			if _, known := fields[name]; !known {
 				fields[name] = line[place[1]:end]
 			}
-			if last {
-				break
-			}
 		}
 	}
 	job := Job{State: fields["JobState"], Reason: fields["Reason"], StdOut: fields["StdOut"], Fields: fields}
-	job.ID, _ = strconv.Atoi(fields["JobId"])
+	id, _, _ := strings.Cut(fields["JobId"], " ") // the job's name is in this line
+	job.ID, _ = strconv.Atoi(id)
 	job.Restarts, _ = strconv.Atoi(fields["Restarts"])
 	exit, signal, _ := strings.Cut(fields["ExitCode"], ":")
 	job.ExitCode, _ = strconv.Atoi(exit)

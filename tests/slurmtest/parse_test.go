@@ -15,9 +15,9 @@ func TestParseJob(t *testing.T) {
 	}{
 		{"running", "JobId=7 JobName=wrap\n   JobState=RUNNING Reason=None Dependency=(null)\n   Requeue=1 Restarts=0 ExitCode=0:0\n   StdOut=/x/out\n",
 			Job{ID: 7, State: "RUNNING", Reason: "None", StdOut: "/x/out"}},
-		{"failed after a requeue", "JobId=8 JobName=x\n   JobState=FAILED\n   Restarts=2 ExitCode=3:0",
+		{"failed after a requeue", "JobId=8 JobName=x\n   JobState=FAILED\n   Requeue=1 Restarts=2 ExitCode=3:0",
 			Job{ID: 8, State: "FAILED", Restarts: 2, ExitCode: 3}},
-		{"ended by a signal", "JobId=9 JobName=x\n   JobState=CANCELLED\n   ExitCode=0:15",
+		{"ended by a signal", "JobId=9 JobName=x\n   JobState=CANCELLED\n   Requeue=1 ExitCode=0:15",
 			Job{ID: 9, State: "CANCELLED", Signal: 15}},
 		{"spaces in values", "JobId=10 JobName=two words\n   StdOut=/x/a b",
 			Job{ID: 10, StdOut: "/x/a b"}},
@@ -25,7 +25,7 @@ func TestParseJob(t *testing.T) {
 			Job{ID: 12, State: "PENDING"}},
 		{"a name that poses as fields", "JobId=13 JobName=x JobId=99 JobState=COMPLETED ExitCode=1:0\n   JobState=RUNNING",
 			Job{ID: 13, State: "RUNNING"}},
-		{"a path that poses as fields", "JobId=14 JobName=x\n   WorkDir=/x Restarts=7\n   StdOut=/x ExitCode=1:0\n   Restarts=2",
+		{"paths that pose as fields", "JobId=14 JobName=x\n   SubmitLine=sbatch StdOut=/y\n   WorkDir=/x Restarts=7\n   StdOut=/x ExitCode=1:0\n   Requeue=1 Restarts=2",
 			Job{ID: 14, StdOut: "/x ExitCode=1:0", Restarts: 2}},
 		{"nothing", "", Job{}},
 	}
