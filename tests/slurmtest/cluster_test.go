@@ -134,13 +134,25 @@ func TestPlugstackIsReadByCommands(t *testing.T) {
 	testDrain(t, c)
 }
 
+// testDrain begins when a job's end has been told, but the node may still be busy
+// with it.
 func testDrain(t *testing.T, c *Cluster) {
-	if state, reason := c.NodeState(t), c.DrainReason(t); state != "idle" || reason != "" {
-		t.Errorf("state %q, reason %q, want idle and none", state, reason)
-	}
+	t.Helper()
+	waitNode(t, c, "idle", "")
 	c.must(t, "scontrol", "update", "NodeName="+c.Nodes[0], "State=drain", "Reason=by the test")
-	if state, reason := c.NodeState(t), c.DrainReason(t); state != "drained" || reason != "by the test" {
-		t.Errorf("state %q, reason %q, want drained, by the test", state, reason)
+	waitNode(t, c, "drained", "by the test")
+}
+
+func waitNode(t *testing.T, c *Cluster, state, reason string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(pollEvery) {
+		gotState, gotReason := c.NodeState(t), c.DrainReason(t)
+		if gotState == state && gotReason == reason {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("state %q, reason %q, want %s and %q", gotState, gotReason, state, reason)
+		}
 	}
 }
 
