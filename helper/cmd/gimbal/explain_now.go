@@ -27,9 +27,9 @@ func (x *explanation) ordered() []string {
 }
 
 // wouldRun tells what would let a tenant that waits run now: whose end or turn's
-// end, on each of its GPUs.
+// end, on each of its GPUs. Where a person or a guard stopped it, nobody's would.
 func (x *explanation) wouldRun() []string {
-	if x.v.Order != nil && x.v.Order.Do == model.PrimPause {
+	if x.v.Order != nil && x.v.Order.Do == model.PrimPause || x.v.Reason.Code == "guard" {
 		return nil
 	}
 	var out []string

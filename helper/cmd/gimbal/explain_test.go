@@ -31,6 +31,8 @@ func TestWhatWouldLetItRun(t *testing.T) {
 	turn.Reason.Text = "its turn (timeslice, quantum 30s)"
 	ordered := live(1, model.Paused, gib, gib, true)
 	ordered.Order, ordered.OrderEnds = &model.Order{Do: model.PrimPause, User: "ann", Why: "a demo"}, noon.Add(time.Minute)
+	guarded := live(1, model.Paused, gib, 2*gib, true)
+	guarded.Reason = model.Reason{Code: "guard", Text: "1 uses more GPU memory than it declared"}
 	running := live(1, model.Running, gib, gib, true)
 	running.Order = &model.Order{Do: model.PrimPause, UID: 7}
 	for name, c := range map[string]struct {
@@ -51,6 +53,7 @@ func TestWhatWouldLetItRun(t *testing.T) {
 		"an order":   {ordered, []model.View{turn}, "ann ordered: pause, until 12:01:00 or 'gimbal release 1': a demo"},
 		"not yet":    {running, nil, "user 7 ordered: pause, until 'gimbal release 1'\nIt is not paused yet, for the reason above."},
 		"no daemon":  {live(1, model.Held, 6*gib, 0, false), nil, ""},
+		"a guard":    {guarded, []model.View{turn}, ""},
 		"it runs on": {live(1, model.Running, 6*gib, gib, true), []model.View{turn}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
