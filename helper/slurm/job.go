@@ -49,7 +49,7 @@ func (c *Client) Job(ctx context.Context, id uint32) (Job, error) {
 }
 
 // Jobs asks for all that names mean to squeue: jobs by their own ids, arrays and
-// het jobs with all their parts (12), or one part (12_3, 12+1).
+// het jobs with all their parts (12), or one task of an array (12_3).
 func (c *Client) Jobs(ctx context.Context, names ...string) ([]Job, error) {
 	out, err := c.call(ctx, "squeue", "--noheader", "--states=all", "--jobs="+strings.Join(names, ","), "--format="+fields)
 	if err != nil {

@@ -115,7 +115,7 @@ func askJobs(refs []model.JobRef, args []string, w world) ([]nodeAnswer, error) 
 func jobNodes(client *slurm.Client, refs []model.JobRef, w world) (nodes []string, by map[string]uint32, err error) {
 	var names []string
 	for _, r := range refs {
-		r.Step = model.NoVal
+		r.Step, r.Offset = model.NoVal, model.NoVal // squeue knows het jobs as a whole
 		if n := refName(r); !slices.Contains(names, n) {
 			names = append(names, n)
 		}

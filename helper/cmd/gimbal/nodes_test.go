@@ -131,7 +131,7 @@ func TestAllNodesRefuses(t *testing.T) {
 }
 
 // TestAllNodesOfParts: the parts of arrays and het jobs are asked for as squeue
-// names them, each node once, by a job that is on it; what runs nowhere is named.
+// knows them, each node once, by a job that is on it; what runs nowhere is named.
 func TestAllNodesOfParts(t *testing.T) {
 	dir := fakeSlurm(t, "7|RUNNING|N/A|5:00|n[0-1]|None\n8|RUNNING|N/A|5:00|n[1-2]|None\n9|PENDING|N/A|5:00||Priority")
 	for _, node := range []string{"n0", "n1", "n2"} {
@@ -142,7 +142,7 @@ func TestAllNodesOfParts(t *testing.T) {
 		t.Errorf("exit %d, stderr %q, want %q", code, errs, want)
 	}
 	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
-	if err != nil || !strings.Contains(string(asked), "--jobs=6_3,6_4,5+1,2 ") {
+	if err != nil || !strings.Contains(string(asked), "--jobs=6_3,6_4,5,2 ") {
 		t.Errorf("squeue %s, %v", asked, err)
 	}
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
