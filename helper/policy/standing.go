@@ -33,7 +33,7 @@ func (d *Decider) standing(v *view) {
 // slowStop is for how long others wait for a tenant that is being paused. Whoever
 // takes longer, as one that is continued all the time, is let compute beside them
 // until it has stopped.
-const slowStop = 500 * time.Millisecond
+const slowStop = time.Second
 
 func (d *Decider) slowToStop(v *view) {
 	if v.t.State != model.Pausing {
