@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,5 +73,70 @@ func TestLoad(t *testing.T) {
 				t.Errorf("%s: job %s has its deadline after %.2f durations", s.Name, j.ID, d)
 			}
 		}
+	}
+}
+
+// TestResultsAreWritten: what is committed comes of results.json, and needs
+// nothing else.
+func TestResultsAreWritten(t *testing.T) {
+	text, err := os.ReadFile("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r results
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Scenarios) != len(scenarios()) {
+		t.Errorf("%d scenarios, want %d", len(r.Scenarios), len(scenarios()))
+	}
+	dir := t.TempDir()
+	if err := r.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"results.json", "RESULTS.md", "RESULTS.html"} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is, err := os.ReadFile(name); err != nil || !bytes.Equal(is, want) {
+			t.Errorf("%s is not what results.json makes of it (%v): run scripts/evaluate", name, err)
+		}
+		if m := regexp.MustCompile(`<script|src=|url\(|@import|https?://|NaN|Inf`).Find(want); m != nil {
+			t.Errorf("%s holds %q", name, m)
+		}
+	}
+}
+
+// TestOneScenarioAgain: the results of the others stay, unless they were made
+// with other options.
+func TestOneScenarioAgain(t *testing.T) {
+	dir := t.TempDir()
+	r := &results{Jobs: 100, Turns: 10, Shards: 4}
+	for _, name := range []string{"testbed400", "trace1"} {
+		r.put(finding{scenario: scenario{Name: name}, Jobs: 1})
+	}
+	if r.Scenarios[0].Name != "trace1" {
+		t.Error("scenarios do not stand in their order")
+	}
+	if err := r.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	o := options{out: dir, only: "trace1", jobs: 100, turns: 10, shards: 4}
+	again, err := o.before()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.put(finding{scenario: scenario{Name: "trace1"}, Jobs: 2})
+	if len(again.Scenarios) != 2 || again.Scenarios[0].Jobs != 2 || again.Scenarios[1].Jobs != 1 {
+		t.Errorf("%+v", again.Scenarios)
+	}
+	o.jobs = 200
+	if _, err := o.before(); err == nil || !strings.Contains(err.Error(), "--jobs 100") {
+		t.Errorf("results of other options are added to: %v", err)
+	}
+	o.only = ""
+	if all, err := o.before(); err != nil || len(all.Scenarios) != 0 {
+		t.Errorf("all anew begins with %v, %v", all, err)
 	}
 }

@@ -1,18 +1,16 @@
 // Command evaluation replays the public traces under every shipped policy and
-// every baseline, and writes what came of it as RESULTS.md and results.json.
+// every baseline, and writes what came of it as RESULTS.md, RESULTS.html and
+// results.json.
 // The same data and options give the same bytes.
 package main
 
 import (
-	"bytes"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -44,7 +42,7 @@ func main() {
 	f.IntVar(&o.jobs, "jobs", 100, "take the first `N` jobs of the long traces; 0: all")
 	f.IntVar(&o.turns, "turns", 10, "least number of turns that a job gets before it ends")
 	f.IntVar(&o.shards, "shards", node.DefaultSlots, "tenants that Slurm lets share a GPU, at most 4")
-	f.StringVar(&o.only, "only", "", "only the scenarios whose name begins with `TEXT`")
+	f.StringVar(&o.only, "only", "", "only the scenarios whose name begins with `TEXT`; the others in results.json stay")
 	f.StringSliceVar(&o.policies, "policy", nil, "only these policies `A,B,…`")
 	switch err := f.Parse(os.Args[1:]); {
 	case errors.Is(err, pflag.ErrHelp):
@@ -59,26 +57,19 @@ func main() {
 	}
 }
 
-// finding is the figures of one scenario under all policies.
-type finding struct {
-	scenario
-	Jobs     int     `json:"jobs"`
-	Policies []entry `json:"policies"`
-}
-
-// entry is the figures under one policy.
-type entry struct {
-	Policy string `json:"policy"`
-	Kind   string `json:"kind"` // ours, packing, "same placement" or cluster
-	sim.Summary
-}
+// choosing is added to the name of one of ours where Gimbal chooses which of a
+// node's GPUs a job has.
+const choosing = " choosing GPUs"
 
 func (o *options) run(progress io.Writer) error {
-	compared, kinds, err := o.compared()
+	all, kinds, err := o.compared()
 	if err != nil {
 		return err
 	}
-	var all []finding
+	r, err := o.before()
+	if err != nil {
+		return err
+	}
 	for _, s := range scenarios() {
 		if !strings.HasPrefix(s.Name, o.only) {
 			continue
@@ -88,17 +79,17 @@ func (o *options) run(progress io.Writer) error {
 			return fmt.Errorf("loading %s: %w", s.Name, err)
 		}
 		fmt.Fprintf(progress, "%s: %d jobs\n", s.Name, len(jobs))
-		results, err := study.Run(jobs, compared, config, nil)
+		found := finding{scenario: s, Jobs: len(jobs)}
+		replayed, err := study.Run(jobs, all, config, nil)
 		if err != nil {
 			return fmt.Errorf("replaying %s: %w", s.Name, err)
 		}
-		found := finding{scenario: s, Jobs: len(jobs)}
-		for _, r := range results {
-			found.Policies = append(found.Policies, entry{r.Policy, kinds[r.Policy], r.Summary})
+		for _, p := range replayed {
+			found.Policies = append(found.Policies, entry{p.Policy, kinds[p.Policy], p.Summary})
 		}
-		all = append(all, found)
+		r.put(found)
 	}
-	return o.write(all)
+	return r.write(o.out)
 }
 
 // compared is every policy, and of what kind each is.
@@ -123,12 +114,17 @@ func (o *options) compared() ([]study.Policy, map[string]string, error) {
 		kinds[p.Name] = kind
 		n := node.Options{Slots: o.shards, GPUMemory: gpuMemory, Turns: o.turns, Remaining: true}
 		all = append(all, study.Policy{Name: p.Name, New: func() sim.Scheduler { return node.New(p, n) }})
+		if n := n; isOurs(p.Name) {
+			n.Place = true
+			kinds[p.Name+choosing] = "ours, choosing"
+			all = append(all, study.Policy{Name: p.Name + choosing, New: func() sim.Scheduler { return node.New(p, n) }})
+		}
 	}
 	slices.SortStableFunc(all, func(a, b study.Policy) int {
 		return strings.Compare(kinds[a.Name]+a.Name, kinds[b.Name]+b.Name)
 	})
 	if len(o.policies) > 0 {
-		all = slices.DeleteFunc(all, func(p study.Policy) bool { return !slices.Contains(o.policies, p.Name) })
+		all = slices.DeleteFunc(all, func(p study.Policy) bool { return !slices.Contains(o.policies, strings.TrimSuffix(p.Name, choosing)) })
 	}
 	return all, kinds, nil
 }
@@ -166,18 +162,4 @@ func (o *options) local() (map[*policy.Policy]string, error) {
 		}
 	}
 	return local, nil
-}
-
-// write writes both files.
-func (o *options) write(all []finding) error {
-	var text, data bytes.Buffer
-	o.report(&text, all)
-	e := json.NewEncoder(&data)
-	e.SetIndent("", " ")
-	if err := e.Encode(all); err != nil {
-		return fmt.Errorf("encoding the results: %w", err)
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(o.out, "RESULTS.md"), text.Bytes(), 0o644),
-		os.WriteFile(filepath.Join(o.out, "results.json"), data.Bytes(), 0o644))
 }

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/report"
 )
 
 // packing is the baselines that pack, which ours are compared with.
@@ -18,7 +22,7 @@ type objective struct {
 
 var objectives = []objective{
 	{"average JCT (h)", "jct", false, func(e *entry) float64 { return e.AvgJCT / 3600 }},
-	{"p99 JCT (h)", "throughput", false, func(e *entry) float64 { return e.P99JCT / 3600 }},
+	{"p99 JCT (h)", "tail", false, func(e *entry) float64 { return e.P99JCT / 3600 }},
 	{"makespan (h)", "makespan", false, func(e *entry) float64 { return e.Makespan / 3600 }},
 	{"max finish-time ratio", "fair", false, func(e *entry) float64 { return e.MaxFTF }},
 	{"deadlines met", "deadline", true, func(e *entry) float64 {
@@ -27,6 +31,11 @@ var objectives = []objective{
 		}
 		return float64(*e.DeadlinesMet)
 	}},
+}
+
+// isOurs tells whether a policy is the one for an objective.
+func isOurs(name string) bool {
+	return slices.ContainsFunc(objectives, func(o objective) bool { return o.ours == name })
 }
 
 // gain is by how much a does better than b: above 1 a is better.
@@ -64,68 +73,84 @@ func (f *finding) named(name string) *entry {
 	return nil
 }
 
-// report writes the results to read.
-func (o *options) report(w io.Writer, all []finding) {
+// The kinds of comparison.
+const (
+	versusRule = "best rule, same placement"
+	versusOwn  = "best baseline, own placement"
+)
+
+// comparison is what an objective looks at in a scenario.
+type comparison struct{ ours, chosen, rule, pack, top, cluster *entry }
+
+// compare finds what is compared for an objective; ok is false where some of it
+// was left out.
+func (f *finding) compare(o *objective) (c comparison, ok bool) {
+	c = comparison{f.named(o.ours), f.named(o.ours + choosing), f.best(o, "same placement"), f.best(o, "packing"), f.best(o, "ours"), f.best(o, "cluster")}
+	return c, c.ours != nil && c.chosen != nil && c.rule != nil && c.pack != nil && c.cluster != nil
+}
+
+// markdown writes the results to read.
+func (r *results) markdown(w io.Writer) {
 	fmt.Fprintf(w, `# Every policy on the public traces
 
-Written by `+"`scripts/evaluate --jobs %d --turns %d`"+`; README.md says what is
-compared, with which data and under which assumptions. Ratios are above 1 where
-ours is better.
+Written by `+"`%s`"+`.
+README.md says what is compared, with which data and under which assumptions;
+RESULTS.html shows the same in pictures. Ratios are above 1 where ours is better.
 
-`, o.jobs, o.turns)
+## Summary
+
+Geometric means over all scenarios; in brackets the least, and in how many ours
+is not below 1. The best of the baselines is chosen anew in each scenario.
+
+`, r.command())
+	writeTable(w, r.overview())
 	for i := range objectives {
-		summary(w, &objectives[i], all)
+		r.section(w, &objectives[i])
 	}
-	against(w, all)
-	fmt.Fprint(w, "# All figures\n")
-	for i := range all {
-		all[i].table(w)
+	fmt.Fprint(w, "\n## Against each baseline\n\nGeometric means over all scenarios of what ours gains over one baseline throughout.\n\n")
+	writeTable(w, r.each())
+	fmt.Fprint(w, "\n# All figures\n")
+	for i := range r.Scenarios {
+		f := &r.Scenarios[i]
+		fmt.Fprintf(w, "\n## %s\n\n%s\n\n", f.Name, f.size())
+		writeTable(w, f.figures())
 	}
 }
 
-// summary compares the shipped policy for an objective with the best others.
-func summary(w io.Writer, o *objective, all []finding) {
-	fmt.Fprintf(w, "## %s: `%s`\n\n", o.name, o.ours)
-	fmt.Fprint(w, "| scenario | ours | best rule on the same placement | ratio | best packing baseline, own placement | ratio | best of ours | best that preempts for free |\n|---|---|---|---|---|---|---|---|\n")
-	same, free := newTally(), newTally()
-	for i := range all {
-		f := &all[i]
-		ours, rule, pack, top, cluster := f.named(o.ours), f.best(o, "same placement"), f.best(o, "packing"), f.best(o, "ours"), f.best(o, "cluster")
-		if ours == nil || rule == nil || pack == nil || cluster == nil {
-			continue
+// section compares the shipped policy for an objective with the best others.
+func (r *results) section(w io.Writer, o *objective) {
+	fmt.Fprintf(w, "\n## %s: `%s`\n\n", o.name, o.ours)
+	writeTable(w, r.versus(o))
+}
+
+// versus is the figures of an objective in every scenario.
+func (r *results) versus(o *objective) report.Table {
+	t := report.Table{Columns: []string{"scenario", "ours", "choosing GPUs", versusRule, "ratio", versusOwn, "ratio to that", "best of ours", "best that preempts for free"}}
+	for i := range r.Scenarios {
+		f := &r.Scenarios[i]
+		if c, ok := f.compare(o); ok {
+			t.Rows = append(t.Rows, []string{f.Name, value(o.of(c.ours)), value(o.of(c.chosen)), o.cell(c.rule), ratio(o.gain(c.ours, c.rule)), o.cell(c.pack), ratio(o.gain(c.ours, c.pack)), o.cell(c.top), o.cell(c.cluster)})
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", f.Name, value(o.of(ours)),
-			o.cell(rule), same.add(o.gain(ours, rule)), o.cell(pack), free.add(o.gain(ours, pack)), o.cell(top), o.cell(cluster))
 	}
-	fmt.Fprintf(w, "\nOn the same placement: %s. Against those with a placement of their own: %s.\n\n", same, free)
+	return t
+}
+
+// writeTable writes a table as Markdown.
+func writeTable(w io.Writer, t report.Table) {
+	row := func(cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+	row(t.Columns)
+	fmt.Fprintf(w, "|%s\n", strings.Repeat("---|", len(t.Columns)))
+	for _, cells := range t.Rows {
+		row(cells)
+	}
 }
 
 func (o *objective) cell(e *entry) string { return fmt.Sprintf("%s (%s)", value(o.of(e)), e.Policy) }
 
-// against compares the shipped policy for each objective with every baseline by
-// itself, over all scenarios.
-func against(w io.Writer, all []finding) {
-	fmt.Fprint(w, "## Against each baseline\n\nGeometric means over all scenarios of what ours gains over one baseline throughout.\n\n| baseline |")
-	rule := "|---|"
-	for _, o := range objectives {
-		fmt.Fprintf(w, " %s: `%s` |", o.name, o.ours)
-		rule += "---|"
-	}
-	fmt.Fprintln(w, "\n"+rule)
-	for _, name := range rivals(all) {
-		fmt.Fprintf(w, "| %s |", name)
-		for i := range objectives {
-			fmt.Fprintf(w, " %s |", objectives[i].over(name, all))
-		}
-		fmt.Fprintln(w)
-	}
-	fmt.Fprintln(w)
-}
-
 // rivals are the baselines that pack, by their own placement or on Slurm's.
-func rivals(all []finding) []string {
+func (r *results) rivals() []string {
 	var names []string
-	for _, f := range all[:min(1, len(all))] {
+	for _, f := range r.Scenarios[:min(1, len(r.Scenarios))] {
 		for _, e := range f.Policies {
 			if e.Kind == "packing" || e.Kind == "same placement" {
 				names = append(names, e.Policy)
@@ -146,6 +171,11 @@ func (o *objective) over(name string, all []finding) string {
 	return t.mean()
 }
 
+// size is how large a scenario is.
+func (f *finding) size() string {
+	return fmt.Sprintf("%d jobs on %d nodes of %d GPUs.", f.Jobs, f.Nodes, perNode)
+}
+
 // tally adds up ratios.
 type tally struct {
 	logs, least float64
@@ -154,21 +184,22 @@ type tally struct {
 
 func newTally() *tally { return &tally{least: math.Inf(1)} }
 
-// add takes a ratio in and returns how it is written.
-func (t *tally) add(ratio float64) string {
+func (t *tally) add(ratio float64) {
 	t.logs, t.least, t.n = t.logs+math.Log(ratio), min(t.least, ratio), t.n+1
-	if ratio < 1 {
-		return fmt.Sprintf("%.2f below", ratio)
+	if ratio >= 1-rounding {
+		t.wins++
 	}
-	t.wins++
-	return fmt.Sprintf("%.2f", ratio)
 }
 
-func (t *tally) String() string {
+// rounding is by how much two figures may differ and be taken to be the same.
+const rounding = 1e-9
+
+// brief is the mean, the least, and in how many ours is not below 1.
+func (t *tally) brief() string {
 	if t.n == 0 {
 		return "nothing to compare"
 	}
-	return fmt.Sprintf("geometric mean %s, least %.2f, not below 1 in %d of %d", t.mean(), t.least, t.wins, t.n)
+	return fmt.Sprintf("%s (%.2f, %d of %d)", t.mean(), t.least, t.wins, t.n)
 }
 
 func (t *tally) mean() string { return fmt.Sprintf("%.2f", math.Exp(t.logs/float64(max(t.n, 1)))) }
@@ -181,23 +212,4 @@ func value(v float64) string {
 		return fmt.Sprintf("%.2f", v)
 	}
 	return fmt.Sprintf("%.1f", v)
-}
-
-// table writes all figures of a scenario.
-func (f *finding) table(w io.Writer) {
-	fmt.Fprintf(w, "\n## %s\n\n%d jobs on %d nodes of %d GPUs.\n\n| kind | policy |", f.Name, f.Jobs, f.Nodes, perNode)
-	rule := "|---|---|"
-	for i := range objectives {
-		fmt.Fprintf(w, " %s |", objectives[i].name)
-		rule += "---|"
-	}
-	fmt.Fprintln(w, "\n"+rule)
-	for i := range f.Policies {
-		e := &f.Policies[i]
-		fmt.Fprintf(w, "| %s | %s |", e.Kind, e.Policy)
-		for k := range objectives {
-			fmt.Fprintf(w, " %s |", value(objectives[k].of(e)))
-		}
-		fmt.Fprintln(w)
-	}
 }

@@ -130,9 +130,18 @@ const broken = `<!doctype html><body style="background:#888;color:#999"><p style
 <svg class="chart" width="100" height="20"><text x="90" y="12">outside</text><text x="92" y="14">meets</text></svg>
 <table style="width:10px;overflow-wrap:anywhere"><td>makespan<td>281000</table><div style="width:9000px">wide</div><script>console.error("broken")</script></body>`
 
-// TestPageInBrowser opens pages of a small and of a large cluster and reports at
-// the width of a phone, a tablet and a desk, in the light and in the dark, and one that
-// is broken, whose faults must be found.
+// evaluationPage is the page of contrib/evaluation.
+func evaluationPage(t *testing.T) string {
+	text, err := os.ReadFile("../../../contrib/evaluation/RESULTS.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestPageInBrowser opens pages of a small and of a large cluster, reports and the
+// evaluation at the width of a phone, a tablet and a desk, in the light and in the
+// dark, and one that is broken, whose faults must be found.
 func TestPageInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: a browser takes its time")
@@ -140,7 +149,7 @@ func TestPageInBrowser(t *testing.T) {
 	browser := chromium(t)
 	const policies = "exclusive,gandiva,muri-l,throughput"
 	pages := map[string]string{"small": simulatedPage(t, "2", policies), "large": simulatedPage(t, "40", policies),
-		"report": reportPage(t), "timeline": timelinePage(t), "broken": broken}
+		"report": reportPage(t), "evaluation": evaluationPage(t), "timeline": timelinePage(t), "broken": broken}
 	for scheme, dark := range map[string]bool{"light": false, "dark": true} {
 		found := look(t, browser, dark, pages, 390, 850, 1280)
 		for name := range pages {

@@ -12,7 +12,8 @@ import (
 // (Muri-S) or attained GPU time (Muri-L) are admitted, up to four to a place,
 // and packed with others of as many GPUs by matchings of the largest weight,
 // where the weight of two packs is the share of all resources that they use
-// together. All is decided anew at each moment.
+// together. All is decided anew at each moment. It chooses by its own model of how
+// stages interleave; a pack runs by that model under Muri's cost model alone.
 type muri struct {
 	w        *sim.World
 	key      func(*sim.Task) float64
@@ -154,12 +155,12 @@ func (c *class) join(partner []int32, asked, gpus int) int {
 }
 
 // unpackSlow takes packs apart that are slower together than one after the
-// other.
+// other, or cannot run together.
 func (m *muri) unpackSlow(classes []class) []*pack {
 	var all []*pack
 	for _, c := range classes {
 		for _, p := range c.packs {
-			if m.whole || m.together.iteration(p.group) <= m.together.soloSum(p.group) {
+			if m.pays(p) {
 				all = append(all, p)
 				continue
 			}
@@ -216,7 +217,7 @@ func (m *muri) join(t *sim.Task, p *pack) {
 	for _, mate := range p.tasks {
 		t.Restart += m.w.Cost.Restart.At(mate.Job.Model, t.Job.GPUs)
 	}
-	iter := m.together.iteration(p.group)
+	iter := m.pace(t, p)
 	if !t.Running() {
 		m.w.Start(t, iter)
 		return
@@ -226,6 +227,41 @@ func (m *muri) join(t *sim.Task, p *pack) {
 	if before == nil || !sameTasks(before, p) {
 		m.w.Repay(t)
 	}
+}
+
+// pace is how long an iteration takes a task in its pack.
+func (m *muri) pace(t *sim.Task, p *pack) float64 {
+	if m.ownModel(p) {
+		return m.together.iteration(p.group)
+	}
+	return t.Solo / m.speeds(p)[slices.Index(p.tasks, t)]
+}
+
+// ownModel tells whether a pack runs as fast as Muri has it: under its own cost
+// model. Under any other it runs as fast as jobs do beside each other, as under
+// every policy.
+func (m *muri) ownModel(p *pack) bool {
+	return m.w.Cost.EveryMoment || m.w.Interference == nil || len(p.tasks) == 1
+}
+
+// speeds is how fast the tasks of a pack are together, all zero where they cannot
+// run so.
+func (m *muri) speeds(p *pack) []float64 {
+	jobs, speeds := make([]*sim.Job, len(p.tasks)), make([]float64, len(p.tasks))
+	for i, t := range p.tasks {
+		jobs[i] = t.Job
+	}
+	m.w.Interference.Speeds(jobs, speeds)
+	return speeds
+}
+
+// pays tells whether a pack is not slower than its tasks one after the other, and
+// can run at all.
+func (m *muri) pays(p *pack) bool {
+	if !m.ownModel(p) && m.speeds(p)[0] == 0 {
+		return false
+	}
+	return m.whole || m.together.iteration(p.group) <= m.together.soloSum(p.group)
 }
 
 func sameTasks(a, b *pack) bool {
