@@ -48,13 +48,13 @@ type mix struct {
 	jobs []mixJob
 }
 
-// mixes are such that no trainer's work is a whole number of turns of two seconds:
+// mixes are such that no trainer's work is a whole number of turns of three seconds:
 // whether it needs one turn more would be chance, and it would wait for all others'.
 func mixes() []mix {
 	const s = time.Second
 	return []mix{
-		{"two that keep the GPU busy", []mixJob{{"heavy", 9 * s, 0}, {"heavy", 9 * s, s}}},
-		{"one busy, one with gaps", []mixJob{{"heavy", 9 * s, 0}, {"light", 9 * s, s}}},
+		{"two that keep the GPU busy", []mixJob{{"heavy", 10 * s, 0}, {"heavy", 10 * s, s}}},
+		{"one busy, one with gaps", []mixJob{{"heavy", 10 * s, 0}, {"light", 10 * s, s}}},
 		{"four with gaps", []mixJob{{"light", 7 * s, 0}, {"light", 7 * s, s}, {"light", 7 * s, 2 * s}, {"light", 7 * s, 3 * s}}},
 		{"a short one behind a long one", []mixJob{{"heavy", 17 * s, 0}, {"even", 5 * s, 5 * s}}},
 		{"two that do not fit together", []mixJob{{"big", 7 * s, 0}, {"big", 7 * s, s}, {"light", 7 * s, 2 * s}}},
@@ -94,8 +94,12 @@ func (tr *trainers) job(id int, j mixJob, submit float64) sim.Job {
 	}
 }
 
-// trial is how long a measurement lasts.
-const trial = 3 * time.Second
+// trial is how long a measurement lasts. Of several the best counts, since whatever
+// else the machine does only slows trainers down.
+const (
+	trial  = 3 * time.Second
+	trials = 2
+)
 
 // measure lets the trainers run alone and beside each other, without Slurm and
 // without Gimbal.
@@ -129,8 +133,24 @@ func measure(t *testing.T, of []kind) *trainers {
 	return tr
 }
 
-// rates lets trainers run at once and returns the iterations a second of each.
-func rates(t *testing.T, d *simgpu.Device, of ...kind) (out []float64) {
+// rates lets trainers run at once, and returns the iterations a second of each in
+// the trial in which they made most.
+func rates(t *testing.T, d *simgpu.Device, of ...kind) (best []float64) {
+	t.Helper()
+	most := 0.0
+	for range trials {
+		each, sum := try(t, d, of), 0.0
+		for _, r := range each {
+			sum += r
+		}
+		if sum > most {
+			best, most = each, sum
+		}
+	}
+	return best
+}
+
+func try(t *testing.T, d *simgpu.Device, of []kind) (out []float64) {
 	t.Helper()
 	var cmds []*exec.Cmd
 	var texts []*strings.Builder

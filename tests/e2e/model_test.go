@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/journal"
+	"github.com/gimbal-hpc/gimbal/helper/learn"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/helper/sim"
@@ -117,9 +118,9 @@ func namesOf(mix []kind) (names []string) {
 	return names
 }
 
-// short is the text of a shipped policy with turns of two seconds.
+// short is the text of a shipped policy with turns of three seconds.
 func short(name string) string {
-	return strings.Replace(shipped(name)[name], `"30s"`, `"2s"`, 1)
+	return strings.Replace(shipped(name)[name], `"30s"`, `"3s"`, 1)
 }
 
 // played is when the jobs of a mix were submitted, registered and ended, in
@@ -128,11 +129,15 @@ type played struct{ submit, arrived, end []float64 }
 
 func (m mix) play(t *testing.T, tr *trainers, name string) (p played) {
 	t.Helper()
-	o := Options{NoPlugin: true, NoDaemon: true}
-	if name != noGimbal {
-		o = Options{Policy: name, Policies: map[string]string{name: short(name)}}
+	o := Options{NoPlugin: name == noGimbal, NoDaemon: true, Policy: name, Policies: map[string]string{name: short(name)}}
+	if name == noGimbal {
+		o.Policy, o.Policies = "", nil
 	}
 	s := Start(t, o)
+	if name != noGimbal {
+		s.teach(t, tr, m.kinds())
+		s.StartDaemon()
+	}
 	begin := time.Now()
 	var ids []int
 	for _, j := range m.jobs {
@@ -150,6 +155,31 @@ func (m mix) play(t *testing.T, tr *trainers, name string) (p played) {
 	return p
 }
 
+// teach writes what gimbald would have learnt of kinds of trainers in earlier runs.
+func (s *Stack) teach(t *testing.T, tr *trainers, of []kind) {
+	t.Helper()
+	now, kept := time.Now().Unix(), []learn.Kept{}
+	for _, a := range of {
+		k := learn.Kept{Job: learn.Job{Name: a.name}, Seen: now, Rate: tr.rate[a.name]}
+		for _, b := range of {
+			if x, _, ok := tr.pairs.Of(a.name, b.name); ok && x > 0 {
+				k.Pairs = append(k.Pairs, learn.Pair{Mate: learn.Job{Name: b.name}, Speed: learn.Speed{Speed: min(1, x), Error: 0.01, Seen: now}})
+			}
+		}
+		kept = append(kept, k)
+	}
+	text, err := learn.Encode(kept)
+	if err == nil {
+		err = os.MkdirAll(s.state(), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.state(), "learnt"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s *Stack) submitMix(t *testing.T, tr *trainers, j mixJob, name string) int {
 	t.Helper()
 	k := kindOf(j.kind)
@@ -157,7 +187,7 @@ func (s *Stack) submitMix(t *testing.T, tr *trainers, j mixJob, name string) int
 	if name == noGimbal {
 		return s.Sbatch(t, script, "--gres=gpu:1")
 	}
-	return s.Sbatch(t, script, oneShard, "--gimbal-pack", fmt.Sprintf("--gimbal-memory=%dGiB", k.memory))
+	return s.Sbatch(t, script, "--job-name="+k.name, oneShard, "--gimbal-pack", fmt.Sprintf("--gimbal-memory=%dGiB", k.memory))
 }
 
 // endOf is when the script of a job came to its end.
@@ -198,7 +228,7 @@ func (s *Stack) arrivals(t *testing.T, ids []int, begin time.Time) []float64 {
 }
 
 // simulate plays the mix in the simulator, with the arrivals that it had. A policy
-// learns nothing there, as it does not within seconds.
+// is told there what gimbald was taught.
 func (m mix) simulate(t *testing.T, tr *trainers, name string, arrived []float64) figures {
 	t.Helper()
 	p, err := policy.Parse(name+".toml", []byte(short(name)))
@@ -211,7 +241,7 @@ func (m mix) simulate(t *testing.T, tr *trainers, name string, arrived []float64
 	}
 	const memory = 16*1024 - 300 // MiB: what the driver keeps, jobs cannot have
 	c := sim.Config{Nodes: 1, GPUsPerNode: 1, Interference: &pairs.Model{Pairs: tr.pairs, GPUMemory: memory}}
-	out, err := sim.Run(jobs, c, node.New(p, node.Options{Slots: 8, GPUMemory: memory, Unlearnt: true}))
+	out, err := sim.Run(jobs, c, node.New(p, node.Options{Slots: 8, GPUMemory: memory}))
 	if err != nil {
 		t.Fatal(err)
 	}
