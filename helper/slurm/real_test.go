@@ -73,6 +73,19 @@ func TestRealSlurm(t *testing.T) {
 			t.Errorf("%+v, %v; want 3 of the 4 shards of one GPU", got, err)
 		}
 	})
+	t.Run("site", func(t *testing.T) { // while the sharer above runs
+		if got, err := client.Site(ctx, cluster.Nodes[0]); err != nil || got != (slurm.Site{GPUs: 2, Shards: 4}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		whole := cluster.Sbatch(t, "#!/bin/sh\nsleep 300\n", "--gres=gpu:1")
+		wait(uint32(whole), "RUNNING")
+		if got, err := client.Site(ctx, cluster.Nodes[0]); err != nil || got != (slurm.Site{GPUs: 2, Shards: 4, Whole: 1}) {
+			t.Errorf("beside a job with a whole GPU: %+v, %v", got, err)
+		}
+		if confined, err := client.Confines(ctx); err != nil || confined {
+			t.Errorf("confined %v, %v", confined, err)
+		}
+	})
 	t.Run("comment", func(t *testing.T) {
 		for _, set := range []error{client.SetComment(ctx, job, "for the user = a"), client.SetAdminComment(ctx, job, "for the admin: 'b'")} {
 			if set != nil {
