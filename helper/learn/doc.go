@@ -181,6 +181,18 @@ func (l *Learner) rateAlone(t *model.Tenant) float64 {
 	return l.store.rate(job)
 }
 
+// Demand is the share of time on the multiprocessors that a tenant takes alone, 0
+// to 1, as it or its job was seen before; NaN if not known.
+func (l *Learner) Demand(t *model.Tenant) float64 {
+	if s := l.live[t.ID]; s != nil {
+		if a := &s.by[bySM].alone; a.n >= leastWindows {
+			return min(a.mean, 1)
+		}
+	}
+	job, _ := jobOf(t)
+	return l.store.demand(job)
+}
+
 // known tells whether a speed with its standard error is certain enough.
 func known(x, e float64) bool { return x > 0 && e <= MaxError && !math.IsInf(x, 0) }
 

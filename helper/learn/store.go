@@ -19,6 +19,7 @@ type Kept struct {
 	Job
 	Seen  int64   `json:"seen"`            // unix seconds
 	Rate  float64 `json:"rate,omitempty"`  // alone, count per second; 0 unknown
+	SM    float64 `json:"sm,omitempty"`    // alone, share of time on the multiprocessors; 0 unknown
 	Pairs []Pair  `json:"pairs,omitempty"` // sorted by mate
 }
 
@@ -38,6 +39,7 @@ type Speed struct {
 type record struct {
 	seen  int64
 	rate  float64
+	sm    float64
 	pairs map[Job]Speed
 }
 
@@ -69,11 +71,15 @@ func oldest[V any](m map[Job]V, seen func(V) int64) (found Job) {
 
 func compare(a, b Job) int { return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name)) }
 
-// alone keeps a job's rate alone, once it is certain. Only counts mean the same
-// in the next run.
+// alone keeps a job's rate alone: by its count once it is certain, by its time on
+// the multiprocessors, which only tells heavy jobs from light ones, once a few
+// windows have told it.
 func (s store) alone(j Job, by int, e estimate, wall time.Time) {
-	if by == byCount && e.certain() {
+	switch {
+	case by == byCount && e.certain():
 		s.of(j, wall).rate = e.mean
+	case by == bySM && e.n >= leastWindows:
+		s.of(j, wall).sm = min(e.mean, 1)
 	}
 }
 
@@ -101,6 +107,14 @@ func (s store) rate(j Job) float64 {
 	return math.NaN()
 }
 
+// demand is the share of time on the multiprocessors that a job takes alone.
+func (s store) demand(j Job) float64 {
+	if r := s[j]; r != nil && r.sm > 0 {
+		return r.sm
+	}
+	return math.NaN()
+}
+
 // plausible tells whether a name can have been kept.
 func (j Job) plausible() bool { return j.named() && len(j.Name) <= maxName && utf8.ValidString(j.Name) }
 
@@ -113,6 +127,9 @@ func (s store) load(kept []Kept) {
 		r := &record{seen: k.Seen, pairs: map[Job]Speed{}}
 		if k.Rate > 0 && !math.IsInf(k.Rate, 0) {
 			r.rate = k.Rate
+		}
+		if k.SM > 0 && k.SM <= 1 {
+			r.sm = k.SM
 		}
 		for _, p := range k.Pairs[:min(len(k.Pairs), maxPairs)] {
 			if p.Mate.plausible() && known(p.Speed.Speed, p.Error) && p.Error >= 0 && p.Speed.Speed <= 1 {
@@ -138,7 +155,7 @@ func (l *Learner) Kept(wall time.Time) []Kept {
 			delete(l.store, j)
 			continue
 		}
-		out = append(out, Kept{Job: j, Seen: r.seen, Rate: r.rate, Pairs: r.list()})
+		out = append(out, Kept{Job: j, Seen: r.seen, Rate: r.rate, SM: r.sm, Pairs: r.list()})
 	}
 	slices.SortFunc(out, func(a, b Kept) int { return compare(a.Job, b.Job) })
 	return out
