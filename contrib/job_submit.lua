@@ -41,6 +41,10 @@ local site = {
     -- Partitions whose nodes have shards, such as { "gpu", "debug" }; empty:
     -- all have. A job that may run in any other is left as it is.
     partitions = {},
+    -- What `gimbal learnt --classes` wrote of the nodes, a file on this host:
+    -- then a heavy job that was seen before gets a GPU for itself, and of light
+    -- and middling ones four and two share a GPU at most. "" for none.
+    classes = "",
 }
 
 -- The same in job_submit.lua and cli_filter.lua: begin
@@ -128,6 +132,43 @@ local function default_partition(part_list)
     return nil
 end
 
+-- A job's name as `gimbal learnt --classes` writes it.
+local function plain(name)
+    return (string.gsub(name, "[^%w._-]", function(c)
+        return string.format("%%%02X", string.byte(c))
+    end))
+end
+
+-- The class that nodes have learnt of a user's jobs of this name, nil where
+-- that is not known.
+local function class_of(uid, name)
+    local file = site.classes ~= "" and name and io.open(site.classes)
+    if not file then
+        return nil
+    end
+    local ends, found = " " .. plain(name), nil
+    local starts = string.format("%d ", uid)
+    for line in file:lines() do
+        if string.sub(line, 1, #starts) == starts and string.sub(line, -#ends) == ends then
+            found = string.sub(line, #starts + 1, -#ends - 1)
+        end
+    end
+    file:close()
+    return found
+end
+
+-- How many jobs of a class share a GPU at most.
+local sharing = { heavy = 1, medium = 2, light = 4 }
+
+-- The shards of a job by its class, where those for its memory are fewer.
+local function sized(shards, class)
+    if not sharing[class] then
+        return shards
+    end
+    local all = math.floor(mebibytes(site.gpu) / mebibytes(site.shard))
+    return math.max(shards, math.floor(all / sharing[class]))
+end
+
 -- Changes the job's request where it should; returns what to log, or nil.
 local function request(job_desc, part_list)
     if not asks_to_pack(option(job_desc, "pack")) then
@@ -147,8 +188,9 @@ local function request(job_desc, part_list)
         return why .. ", left as it is"
     end
     -- Slurm adds what its version puts before the name: gres: or gres/.
-    job_desc.gres = string.format("shard:%d", shards)
-    return string.format("gets %s", job_desc.tres_per_node)
+    local class = class_of(job_desc.user_id, job_desc.name)
+    job_desc.gres = string.format("shard:%d", sized(shards, class))
+    return string.format("gets %s%s", job_desc.tres_per_node, class and ", known as " .. class or "")
 end
 
 function ask_for_shards(job_desc, part_list)

@@ -3,12 +3,15 @@ package contrib
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gimbal-hpc/gimbal/helper/learn"
 )
 
 // memory16 is the site of the tests: GPUs of 16 GiB in shards of 1 GiB.
@@ -84,6 +87,7 @@ func TestShards(t *testing.T) {
 	s := newSite(t)
 	t.Run("requests", func(t *testing.T) { testRequests(t, s) })
 	t.Run("default partition", func(t *testing.T) { testDefaultPartition(t, s) })
+	t.Run("learnt", func(t *testing.T) { testLearnt(t, s) })
 	t.Run("not understood", func(t *testing.T) { testNotUnderstood(t, s) })
 	s.Run("scancel", "--state=pending", "--me")
 	t.Run("srun", func(t *testing.T) { testSrun(t, s) })
@@ -129,6 +133,42 @@ func testDefaultPartition(t *testing.T, s *site) {
 		if shards(got[with]) != want || got[without] != "" {
 			t.Errorf("%s: %q, want %q; %q where the default partition has no shards", script, got[with], want, got[without])
 		}
+	}
+}
+
+// What nodes have learnt of a user's jobs of the same name, as gimbal learnt writes
+// it, makes their requests larger: heavy ones are alone, light ones in fours.
+func testLearnt(t *testing.T, s *site) {
+	kept := func(name string, sm float64) learn.Kept {
+		return learn.Kept{Job: learn.Job{UID: uint32(os.Getuid()), Name: name}, Seen: 1, SM: sm}
+	}
+	text, err := learn.Encode([]learn.Kept{kept("resnet", 0.95), kept("bert base_1.0-%é", 0.5), kept("tiny", 0.1),
+		{Job: learn.Job{UID: 4242, Name: "other"}, Seen: 1, SM: 0.95}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("learnt", string(text))
+	build := exec.Command("go", "run", "./helper/cmd/gimbal", "learnt", "--classes", filepath.Join(s.Dir, "learnt"))
+	build.Dir = top
+	classes, err := build.Output()
+	if err != nil {
+		t.Fatalf("gimbal learnt: %v", err)
+	}
+	s.write("classes", string(classes)+"nonsense\n0\n0 heavy\n0 dreadful odd\n")
+	s.install("job_submit.lua", memory16("classes", strconv.Quote(filepath.Join(s.Dir, "classes"))))
+	for _, tt := range []struct{ name, memory, want string }{
+		{"resnet", "2GiB", "16"}, {"bert base_1.0-%é", "2GiB", "8"}, {"tiny", "2GiB", "4"},
+		{"tiny", "5GiB", "5"}, {"bert base_1.0-%é", "12GiB", "12"}, {"resnet", "99GiB", "16"},
+		{"other", "2GiB", "2"}, {"net", "2GiB", "2"}, {"odd", "2GiB", "2"}, {"", "2GiB", "2"},
+	} {
+		id := s.held(t, "-J", tt.name, "--gimbal-pack", "--gimbal-memory="+tt.memory)
+		if got := shards(s.requests(t)[id]); got != tt.want {
+			t.Errorf("job %q with %s: %q, want %q", tt.name, tt.memory, got, tt.want)
+		}
+	}
+	s.install("job_submit.lua", memory16("classes", `"/nonexistent"`))
+	if got := shards(s.requests(t)[s.held(t, "-J", "resnet", "--gimbal-pack", "--gimbal-memory=2GiB")]); got != "2" {
+		t.Errorf("without the file: %q, want 2", got)
 	}
 }
 

@@ -53,6 +53,7 @@ func commands() []command {
 		{"notify", "send a job a signal that it catches", runOrder(model.PrimNotify)},
 		{"release", "end what pause or resume ordered", runOrder(release)},
 		{"policies", "show, check and explain policies", runPolicies},
+		{"learnt", "list how well jobs share a GPU, as nodes have learnt it", runLearnt},
 		{"top", "watch the GPUs and who is on them", runTop},
 		{"doctor", "say what is wrong with this host and how to mend it", runDoctor},
 		{"simulate", "play policies through on a job history", runSimulate},
