@@ -152,10 +152,12 @@ struct step_facts {
 	uint32_t array_job, array_task; /* task: NO_VAL when in no array */
 	uint32_t het_job, het_offset;   /* offset: NO_VAL when in no het job */
 	uint32_t tasks, nnodes, node, restart, uid, gid;
+	uint32_t shards;                /* of the step on this node, 0 none */
 	int64_t end_time;               /* unix seconds, 0 unknown */
 	bool own, pty;
 	const char *gpus_from;          /* the variable that gpus are from */
 	char gpus[VALUE_MOST + 1], visible[VALUE_MOST + 1], user[VALUE_MOST + 1];
+	char placed[VALUE_MOST + 1];    /* CUDA_VISIBLE_DEVICES as gimbald chose it, "" as Slurm did */
 	char account[VALUE_MOST + 1], partition[VALUE_MOST + 1], job_name[VALUE_MOST + 1];
 	char options[OPT_COUNT][OPTION_SIZE]; /* in force, in their canonical form */
 };

@@ -200,6 +200,7 @@ static void put_texts(struct text *t, const struct step_facts *f)
 {
 	put_member(t, "gpus_from", f->gpus_from);
 	put_member(t, "visible", f->visible);
+	put_member(t, "placed", f->placed);
 	put_member(t, "user", f->user);
 	put_member(t, "account", f->account);
 	put_member(t, "partition", f->partition);
@@ -217,6 +218,8 @@ static void put_numbers(struct text *t, const struct step_facts *f)
 	    f->tasks, f->nnodes, f->node, f->restart, f->uid, f->gid);
 	put(t, ",\"end_time\":%lld,\"launched\":%lld", (long long)f->end_time,
 	    (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+	if (f->shards)
+		put(t, ",\"shards\":%u", f->shards);
 	put(t, ",\"own\":%s,\"pty\":%s", f->own ? "true" : "false", f->pty ? "true" : "false");
 }
 

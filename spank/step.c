@@ -17,6 +17,9 @@
 /* The step that runs a batch script. */
 #define BATCH_STEP 0xfffffffbu
 
+/* What names the GPUs; Slurm sets it for a step that it gave any. */
+#define VISIBLE_VAR "CUDA_VISIBLE_DEVICES"
+
 /* A task that was told of, by pid; slurmstepd reaps it before it tells its end. */
 struct known { pid_t pid; uint64_t start; };
 
@@ -116,6 +119,7 @@ static void gather_numbers(spank_t sp, struct step_facts *f)
 	f->node = item_u32(sp, S_JOB_NODEID, 0);
 	f->restart = item_u32(sp, S_SLURM_RESTART_COUNT, 0);
 	f->end_time = job_env_number(sp, "SLURM_JOB_END_TIME", 0);
+	f->shards = (uint32_t)job_env_number(sp, "SLURM_SHARDS_ON_NODE", 0);
 }
 
 /* A text of the job's environment, into one of the facts. */
@@ -130,7 +134,7 @@ static void gather_texts(spank_t sp, struct step_facts *f)
 	}
 	if (!*f->gpus)
 		f->gpus_from = "";
-	TEXT_OF(sp, f->visible, "CUDA_VISIBLE_DEVICES");
+	TEXT_OF(sp, f->visible, VISIBLE_VAR);
 	TEXT_OF(sp, f->user, "SLURM_JOB_USER");
 	TEXT_OF(sp, f->account, "SLURM_JOB_ACCOUNT");
 	TEXT_OF(sp, f->partition, "SLURM_JOB_PARTITION");
@@ -181,6 +185,17 @@ static void take_options(spank_t sp)
 
 /* ---- the tasks' environment ---- */
 
+/* Puts the GPUs that gimbald chose in the place of those that Slurm did. */
+static void place(spank_t sp, const char *gpus)
+{
+	struct step_facts *f = &step.facts;
+
+	if (!f->shards || !*f->gpus || !*f->visible || strlen(gpus) > VALUE_MOST)
+		return;
+	if (spank_setenv(sp, VISIBLE_VAR, gpus, 1) == ESPANK_SUCCESS)
+		strcpy(f->placed, gpus);
+}
+
 static void set_environment(spank_t sp, const char *env)
 {
 	char name[128];
@@ -191,7 +206,10 @@ static void set_environment(spank_t sp, const char *env)
 			continue;
 		memcpy(name, env, (size_t)(equals - env));
 		name[equals - env] = '\0';
-		spank_setenv(sp, name, equals + 1, 0); /* what the user set stays */
+		if (strcmp(name, VISIBLE_VAR) == 0)
+			place(sp, equals + 1);
+		else
+			spank_setenv(sp, name, equals + 1, 0); /* what the user set stays */
 	}
 }
 

@@ -46,7 +46,14 @@ type Node struct {
 	Name       string `toml:"name" restart:"yes"`        // Slurm's name of the node; "": asked of Slurm
 	StateDir   string `toml:"state_dir" restart:"yes"`   // journal and tenant records
 	PendingDir string `toml:"pending_dir" restart:"yes"` // registrations made while the daemon was down
+	Place      string `toml:"place"`                     // who chooses which of the shared GPUs a job uses: PlaceSlurm or PlaceGimbal
 }
+
+// The answers to node.place.
+const (
+	PlaceSlurm  = "slurm"
+	PlaceGimbal = "gimbal" // where the site lets it
+)
 
 // Socket is where gimbald listens.
 type Socket struct {
@@ -200,7 +207,7 @@ const (
 func Default() *Config {
 	return &Config{
 		Schema: Schema,
-		Node:   Node{StateDir: "/var/lib/gimbal", PendingDir: "/run/gimbal/pending"},
+		Node:   Node{StateDir: "/var/lib/gimbal", PendingDir: "/run/gimbal/pending", Place: PlaceSlurm},
 		Socket: Socket{Path: "/run/gimbal/gimbald.sock", Mode: 0o666},
 		Sample: Sample{
 			Interval: time.Second, Stale: 5 * time.Second, NVML: "libnvidia-ml.so.1",

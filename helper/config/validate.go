@@ -108,6 +108,7 @@ func (c *Config) checkTerms(dec *decoder) {
 	if m, ok := c.Memory.Default.Get(); ok && m == 0 {
 		dec.fail("memory.default", "memory.default: a claim of nothing would let every job in; write \"whole\" or a size")
 	}
+	oneOf(dec, "node.place", c.Node.Place, PlaceSlurm, PlaceGimbal)
 	oneOf(dec, "run.allow", c.Run.Allow, RunAuto, RunYes, RunNo)
 	if c.Run.PerUser < 1 || c.Run.PerUser > maxPerUser {
 		dec.fail("run.per_user", "run.per_user: %d is not between 1 and %d", c.Run.PerUser, maxPerUser)

@@ -145,6 +145,7 @@ func (p *packer) terms(t *model.Terms) {
 		p.nums(',', int64(m))
 	}
 	p.time("deadline", t.Deadline)
+	p.text("placed", t.Placed)
 	p.texts("notes", t.Notes)
 }
 

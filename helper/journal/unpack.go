@@ -254,6 +254,8 @@ func (u *unpacker) termsField(key, s string) bool {
 		t.Declared = model.Known(model.Bytes(u.num(s)))
 	case "deadline":
 		t.Deadline = u.time(s)
+	case "placed":
+		t.Placed = u.text(s)
 	case "notes":
 		t.Notes = u.texts(s)
 	default:

@@ -52,7 +52,9 @@ type Registration struct {
 
 	GPUs      []string `json:"gpus"`                // as Slurm names them: minor numbers or UUIDs
 	GPUsFrom  string   `json:"gpus_from,omitempty"` // the variable that told them
-	Visible   string   `json:"visible,omitempty"`   // CUDA_VISIBLE_DEVICES of the task
+	Visible   string   `json:"visible,omitempty"`   // CUDA_VISIBLE_DEVICES of the task, as Slurm set it
+	Shards    uint32   `json:"shards,omitempty"`    // of the step on this node, 0: none, or not told
+	Placed    string   `json:"placed,omitempty"`    // CUDA_VISIBLE_DEVICES that gimbald chose in its place, "" none
 	User      string   `json:"user,omitempty"`      // login name
 	Account   string   `json:"account,omitempty"`   // Slurm account
 	Partition string   `json:"partition,omitempty"` // Slurm partition

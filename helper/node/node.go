@@ -302,7 +302,7 @@ func (n *Node) unstarted(id proc.ID) bool {
 func (n *Node) makeGrant(r model.Registration, k key) model.Grant {
 	g := model.Grant{Terms: n.Grant(r), Whole: k.step == model.NoVal, Parent: n.book.parent(k)}
 	report, _ := n.GPUs.Report(n.Stale)
-	gpus, err := n.Resolve(r.GPUs, r.Visible, report.GPUs)
+	gpus, err := n.resolve(r, report.GPUs)
 	g.GPUs = gpus
 	switch {
 	case r.NNodes > 1:
@@ -318,6 +318,15 @@ func (n *Node) makeGrant(r model.Registration, k key) model.Grant {
 		g.Policy = n.Policy(g.GPUs[0])
 	}
 	return g
+}
+
+// resolve finds the GPUs of a task: those that were chosen for it, else those that
+// Slurm gave.
+func (n *Node) resolve(r model.Registration, known []model.GPU) ([]string, error) {
+	if r.Placed != "" {
+		return n.Resolve([]string{r.Placed}, "", known)
+	}
+	return n.Resolve(r.GPUs, r.Visible, known)
 }
 
 // tooLarge says for the first of a tenant's GPUs that its claim can never fit on.

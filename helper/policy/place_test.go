@@ -225,3 +225,20 @@ func asText(t *rapid.T, n *model.Node) string {
 	}
 	return string(text)
 }
+
+// BenchmarkPlace places a tenant on one of 8 GPUs with 7 tenants each, which is
+// the most for which the best groups are sought.
+func BenchmarkPlace(b *testing.B) {
+	p, o := shipped(b, "throughput"), policy.Options{Speed: knownSpeed}
+	r := newRigWith(b, p, o, "80GiB", "80GiB", "80GiB", "80GiB", "80GiB", "80GiB", "80GiB", "80GiB")
+	for i := range 56 {
+		r.register(fmt.Sprint(i+1), []string{"mem=10GiB", fmt.Sprintf("gpu=%d", i%8)})
+	}
+	d := policy.NewDecider(&policy.Set{Default: p}, o)
+	ask := policy.Placing{Tenant: comer(59, model.Known(10*model.GiB)), GPUs: 1, Among: uuids(8)}
+	for b.Loop() {
+		if got := d.Place(r.n, ask, r.now); len(got.GPUs) != 1 {
+			b.Fatal(got.Why)
+		}
+	}
+}

@@ -112,6 +112,7 @@ type RequestDocument struct {
 	Stated   *model.Bytes               `json:"memory_declared,omitempty"`
 	Deadline *time.Time                 `json:"deadline,omitempty"`
 	Notes    []string                   `json:"notes,omitempty"`
+	Placed   string                     `json:"placed,omitempty"` // why Gimbal chose its GPUs
 }
 
 // SecondsDocument tells how long.
@@ -215,7 +216,7 @@ func tenantDocument(r *Row) TenantDocument {
 		Times: TimesDocument{v.Tally.Holds, v.Tally.Throttles, v.Tally.Pauses, v.Tally.Swaps},
 		GPUs:  tenantGPUs(r), Processes: v.Procs, PassedOver: v.PassedOver, Steps: stepDocuments(v),
 		Request: RequestDocument{Policy: v.Terms.Policy, Class: string(v.Terms.Class), Weight: v.Terms.Weight,
-			Memory: v.Terms.Memory, Declared: v.Terms.Declared.Known(), Deadline: instant(v.Terms.Deadline), Notes: v.Terms.Notes},
+			Memory: v.Terms.Memory, Declared: v.Terms.Declared.Known(), Deadline: instant(v.Terms.Deadline), Notes: v.Terms.Notes, Placed: v.Terms.Placed},
 	}
 	d.ArrayTask, d.HetOffset = number(v.Reg.ArrayTask), number(v.Reg.HetOffset)
 	if s, ok := v.Speed.Get(); ok {

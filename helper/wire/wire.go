@@ -131,7 +131,8 @@ type Prepared struct {
 	// Active says that the daemon will calibrate the step.
 	Active bool `json:"active"`
 	// Env is set in the environment of every task of the step, but for names
-	// that are there already. A name is a letter or underscore, then letters, digits and
+	// that are there already, other than CUDA_VISIBLE_DEVICES: that takes the
+	// place of what Slurm set, where Slurm gave the step shards. A name is a letter or underscore, then letters, digits and
 	// underscores; the dynamic linker's variables (LD_*) are refused.
 	Env map[string]string `json:"env,omitempty"`
 	// Message, if any, says what of the request was not granted.

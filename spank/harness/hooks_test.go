@@ -20,6 +20,7 @@ import (
 
 // daemon counts what it is asked.
 type daemon struct {
+	visible                            string // CUDA_VISIBLE_DEVICES that it chooses, "" none
 	socket, pending                    string
 	message                            string // in each answer to a registration
 	plain                              bool   // no variables for the tasks
@@ -63,7 +64,11 @@ func (d *daemon) handle(_ context.Context, _ wire.Peer, req wire.Request) (any, 
 		if d.plain {
 			return wire.Prepared{Active: true}, nil
 		}
-		return wire.Prepared{Active: true, Env: map[string]string{"GIMBAL_TEST": "a=b c"}}, nil
+		env := map[string]string{"GIMBAL_TEST": "a=b c"}
+		if d.visible != "" {
+			env["CUDA_VISIBLE_DEVICES"] = d.visible
+		}
+		return wire.Prepared{Active: true, Env: env}, nil
 	case wire.OpRegister:
 		d.registered.Add(1)
 		d.mu.Lock()
@@ -254,6 +259,46 @@ func TestWhatTheDaemonSets(t *testing.T) {
 	for name, want := range map[string]string{"GIMBAL_TEST": "a=b c", "GIMBAL_ACTIVE": "1", "GIMBAL_REQUESTED": "alpha", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} {
 		if got, _ := value(out, name); got != want {
 			t.Errorf("%s=%q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestGPUsThatTheDaemonChose take the place of Slurm's where Slurm gave shards of
+// them, and are told when the task is registered.
+func TestGPUsThatTheDaemonChose(t *testing.T) {
+	d := startDaemon(t)
+	for _, tc := range []struct {
+		name    string
+		chosen  string
+		jobenv  []string
+		visible string
+		want    model.Registration
+	}{
+		{"shards", "1", []string{"SLURM_STEP_GPUS=0", "CUDA_VISIBLE_DEVICES=0", "SLURM_SHARDS_ON_NODE=4"}, "1",
+			model.Registration{Visible: "0", Shards: 4, Placed: "1"}},
+		{"nothing chosen", "", []string{"SLURM_STEP_GPUS=0", "CUDA_VISIBLE_DEVICES=0", "SLURM_SHARDS_ON_NODE=4"}, "0",
+			model.Registration{Visible: "0", Shards: 4}},
+		{"a whole GPU", "1", []string{"SLURM_STEP_GPUS=0", "CUDA_VISIBLE_DEVICES=0"}, "0", model.Registration{Visible: "0"}},
+		{"no GPU, and a value of the user's", "1", []string{"CUDA_VISIBLE_DEVICES=7", "SLURM_SHARDS_ON_NODE=4"}, "7",
+			model.Registration{Visible: "7", Shards: 4}},
+		{"none to be seen", "1", []string{"SLURM_JOB_GPUS=0", "SLURM_SHARDS_ON_NODE=4"}, "", model.Registration{Shards: 4}},
+		{"more than is a value", strings.Repeat("1", 1025), []string{"SLURM_STEP_GPUS=0", "CUDA_VISIBLE_DEVICES=0", "SLURM_SHARDS_ON_NODE=4"}, "0",
+			model.Registration{Visible: "0", Shards: 4}},
+	} {
+		d.visible = tc.chosen
+		s := plain.script(remote, d.args()...).items()
+		for _, v := range tc.jobenv {
+			s.do("jobenv %s", v)
+		}
+		out := s.do("hook init").do("ropt gimbal-pack alpha").do("hook init_post_opt").do("tasks 1").do("hook exit").do("show jobenv").run(t)
+		if got, _ := value(out, "CUDA_VISIBLE_DEVICES"); got != tc.visible {
+			t.Errorf("%s: CUDA_VISIBLE_DEVICES=%q, want %q", tc.name, got, tc.visible)
+		}
+		d.mu.Lock()
+		r := d.last
+		d.mu.Unlock()
+		if r.Visible != tc.want.Visible || r.Shards != tc.want.Shards || r.Placed != tc.want.Placed {
+			t.Errorf("%s: visible %q, %d shards, placed %q", tc.name, r.Visible, r.Shards, r.Placed)
 		}
 	}
 }

@@ -167,7 +167,8 @@ func testLearnt(t *testing.T, s *site) {
 		}
 	}
 	s.install("job_submit.lua", memory16("classes", `"/nonexistent"`))
-	if got := shards(s.requests(t)[s.held(t, "-J", "resnet", "--gimbal-pack", "--gimbal-memory=2GiB")]); got != "2" {
+	id := s.held(t, "-J", "resnet", "--gimbal-pack", "--gimbal-memory=2GiB")
+	if got := shards(s.requests(t)[id]); got != "2" {
 		t.Errorf("without the file: %q, want 2", got)
 	}
 }

@@ -123,6 +123,9 @@ func newDesk(t *testing.T, s *e2e.Stack, job int) desk {
 	sacct := s.Run("sacct", "-P", "-a", "-X", "-o", "JobID,User,JobName,Submit,ElapsedRaw,Timelimit,NNodes,State,AllocTRES")
 	write("jobs.txt", strings.ReplaceAll(sacct.Stdout, "billing=", "gres/gpu=1,billing="), 0o600) // this cluster accounts no GPUs
 	write("python", "#!/bin/sh\nexec "+e2e.Trainer("--memory 1GiB --seconds 0.2")+"\n", 0o700)
+	for _, node := range []string{"gpu01", "gpu02"} { // what their gimbald has learnt
+		write(node, `{"schema":1,"jobs":[{"uid":1000,"name":"resnet","seen":1,"sm":0.9}]}`, 0o600)
+	}
 	gimbal := fmt.Sprintf(`#!/bin/sh
 case $1 in
     status | explain | timeline | report) c=$1; shift; exec %[1]s $c --socket %[2]s --state-dir %[3]s "$@" ;;
@@ -130,7 +133,7 @@ case $1 in
         [ "$1" != try ] || { shift; exec %[1]s policies --config %[4]s try --socket %[2]s "$@"; }
         exec %[1]s policies --config %[4]s "$@" ;;
     doctor) exec %[1]s "$@" --config %[4]s ;;
-    simulate) exec %[1]s "$@" ;;
+    simulate | learnt) exec %[1]s "$@" ;;
     *) c=$1; shift; exec %[1]s $c --socket %[2]s "$@" ;;
 esac
 `, e2e.Built("gimbal"), s.Socket(), filepath.Join(s.Dir, "state"), s.ConfigPath())

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // environment parses what env printed.
@@ -100,5 +104,54 @@ func TestDoubleLoad(t *testing.T) {
 	}
 	if r := s.run("srun", "/bin/true"); strings.Contains(r.Stderr, "gimbal:") {
 		t.Errorf("without the option: stderr %q", r.Stderr)
+	}
+}
+
+// TestPlacedTasks: what gimbald chooses takes the place of the GPUs that Slurm
+// gave, of a step with shards, not of one with a whole GPU, and is told when the
+// tasks are registered.
+func TestPlacedTasks(t *testing.T) {
+	s := newSite(t)
+	d := s.startDaemon()
+	d.env = map[string]string{"CUDA_VISIBLE_DEVICES": "1"}
+	for _, tc := range []struct {
+		name    string
+		cmd     []string
+		visible string // "": not set
+		want    model.Registration
+	}{
+		{"srun", []string{"srun", "--gres=shard:2", "--gimbal-pack", "/usr/bin/env"}, "1",
+			model.Registration{Visible: "0", Shards: 2, Placed: "1"}},
+		{"a value of the user's own, which Slurm replaces", []string{"env", "CUDA_VISIBLE_DEVICES=7", "srun", "--gres=shard:1", "--gimbal-pack", "/usr/bin/env"}, "1",
+			model.Registration{Visible: "0", Shards: 1, Placed: "1"}},
+		{"a whole GPU", []string{"srun", "--gres=gpu:1", "--gimbal-pack", "/usr/bin/env"}, "0",
+			model.Registration{Visible: "0"}},
+		{"not packed", []string{"srun", "--gres=shard:1", "/usr/bin/env"}, "0", model.Registration{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s.t = t
+			d.forget()
+			got := environment(s.run(tc.cmd[0], tc.cmd[1:]...).Stdout)
+			if got["CUDA_VISIBLE_DEVICES"] != tc.visible {
+				t.Errorf("CUDA_VISIBLE_DEVICES=%q, want %q", got["CUDA_VISIBLE_DEVICES"], tc.visible)
+			}
+			if tc.name == "not packed" {
+				return
+			}
+			for _, r := range d.registrations(1) {
+				if is := (model.Registration{Visible: r.Visible, Shards: r.Shards, Placed: r.Placed}); !cmp.Equal(is, tc.want) {
+					t.Errorf("%+v, want %+v", is, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// TestSlurmsChoiceStaysWithoutGimbald: nobody who could choose is no reason to wait.
+func TestSlurmsChoiceStaysWithoutGimbald(t *testing.T) {
+	s := newSite(t)
+	got := environment(s.run("srun", "--gres=shard:1", "--gimbal-pack", "/usr/bin/env").Stdout)
+	if got["CUDA_VISIBLE_DEVICES"] != "0" || got["GIMBAL_REQUESTED"] != "1" {
+		t.Errorf("CUDA_VISIBLE_DEVICES=%q, GIMBAL_REQUESTED=%q", got["CUDA_VISIBLE_DEVICES"], got["GIMBAL_REQUESTED"])
 	}
 }

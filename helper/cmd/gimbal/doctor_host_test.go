@@ -94,6 +94,11 @@ func (h *host) remove(path string) {
 	}
 }
 
+// choose has gimbald choose the GPUs of jobs.
+func (h *host) choose() {
+	h.write("etc/gimbal/gimbald.toml", "[node]\nplace = \"gimbal\"\n[policy]\ndir = \"/etc/gimbal/policies.d\"\n")
+}
+
 func (h *host) touch(path string, at time.Time) {
 	h.t.Helper()
 	if err := os.Chtimes(filepath.Join(h.dir, path), at, at); err != nil {

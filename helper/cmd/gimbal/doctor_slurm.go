@@ -20,6 +20,7 @@ func (d *doctor) checkSlurmConf() {
 	}
 	d.checkProctrack()
 	d.checkConstrain()
+	d.checkChoice()
 	d.checkInactive()
 }
 
@@ -54,13 +55,14 @@ func (d *doctor) cgroupConf(key string) string {
 }
 
 func (d *doctor) checkConstrain() {
-	inCgroups := strings.Contains(strings.ToLower(d.conf.values["taskplugin"]), "task/cgroup")
-	constrain := strings.EqualFold(d.cgroupConf("constraindevices"), "yes")
+	constrain, works := d.confined()
 	switch {
-	case constrain && inCgroups:
+	case works:
 		d.ok("devices", "a job reaches its own GPUs only (ConstrainDevices=yes)")
 	case constrain:
 		d.warn("devices", "Add task/cgroup to TaskPlugin in slurm.conf", "ConstrainDevices=yes has no effect without task/cgroup")
+	case d.chooses():
+		d.ok("devices", "any job can use any GPU, as node.place needs it")
 	default:
 		d.warn("devices", "Set ConstrainDevices=yes in cgroup.conf and TaskPlugin=task/cgroup",
 			"any job can use any GPU: what it takes there is seen as foreign memory, and is never paused")

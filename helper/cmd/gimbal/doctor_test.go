@@ -83,10 +83,18 @@ func TestDoctorFinds(t *testing.T) {
 			slurm(h, ",shard:8", "")
 			h.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-1]\n")
 		}, []string{`warning gres: .*has no shards`}},
-		"shards differ":  {func(h *host) { slurm(h, "shard:8", "shard:16") }, []string{`problem gres: .*16 shards, gres.conf has 8`}},
-		"unknown node":   {func(h *host) { h.doc.node = "z" }, []string{`warning gres: slurm.conf has no node of this host's name \(z\)`}},
-		"any device":     {func(h *host) { h.remove("etc/slurm/cgroup.conf") }, []string{`warning devices: any job can use any GPU`}},
-		"no task/cgroup": {func(h *host) { slurm(h, ",task/cgroup", "") }, []string{`warning devices: ConstrainDevices=yes has no effect`}},
+		"shards differ":          {func(h *host) { slurm(h, "shard:8", "shard:16") }, []string{`problem gres: .*16 shards, gres.conf has 8`}},
+		"unknown node":           {func(h *host) { h.doc.node = "z" }, []string{`warning gres: slurm.conf has no node of this host's name \(z\)`}},
+		"any device":             {func(h *host) { h.remove("etc/slurm/cgroup.conf") }, []string{`warning devices: any job can use any GPU`}},
+		"gimbald may not choose": {func(h *host) { h.choose() }, []string{`problem place: .*reaches its own GPUs only \(ConstrainDevices=yes\): Slurm's choice of GPUs stays. Set node.place = "slurm"`}},
+		"gimbald has no shards to choose by": {func(h *host) {
+			h.choose()
+			h.remove("etc/slurm/cgroup.conf")
+			slurm(h, ",shard:8", "")
+			h.write("etc/slurm/gres.conf", "AutoDetect=off\nName=gpu File=/dev/nvidia[0-1]\n")
+		}, []string{`problem place: .*the node has no shards`, `warning gres: .*has no shards`}},
+		"gimbald may choose": {func(h *host) { h.choose(); h.remove("etc/slurm/cgroup.conf") }, nil},
+		"no task/cgroup":     {func(h *host) { slurm(h, ",task/cgroup", "") }, []string{`warning devices: ConstrainDevices=yes has no effect`}},
 		"linuxproc": {func(h *host) { slurm(h, "proctrack/cgroup", "proctrack/linuxproc") },
 			[]string{`warning proctrack: /etc/slurm/slurm.conf:2: proctrack/linuxproc`, `warning cgroup: .*no cgroups`}},
 		"InactiveLimit": {func(h *host) { slurm(h, "GresTypes", "InactiveLimit=60\nGresTypes") }, []string{`warning inactive: /etc/slurm/slurm.conf:1: InactiveLimit=60`}},

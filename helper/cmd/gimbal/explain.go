@@ -290,12 +290,16 @@ func orderText(e model.Entry) string {
 // now tells how the tenant stands and what would let it run.
 func (x *explanation) now() []string {
 	v := x.v
+	lines := []string{}
+	if v.Terms.Placed != "" {
+		lines = append(lines, "Gimbal chose its GPUs: "+v.Terms.Placed+".")
+	}
 	if v.State == model.Gone {
-		return []string{fmt.Sprintf("Ended after %s as %s; computed %s, held %s, paused %s (%s).", ago(v.Elapsed), v.Word(),
-			report.Duration(v.Tally.Running), report.Duration(v.Tally.Held), report.Duration(v.Tally.Paused), plural(v.Tally.Pauses, "pause"))}
+		return append(lines, fmt.Sprintf("Ended after %s as %s; computed %s, held %s, paused %s (%s).", ago(v.Elapsed), v.Word(),
+			report.Duration(v.Tally.Running), report.Duration(v.Tally.Held), report.Duration(v.Tally.Paused), plural(v.Tally.Pauses, "pause")))
 	}
 	since := v.Start.Add(v.Elapsed).Sub(v.SinceWall)
-	lines := []string{because(fmt.Sprintf("Now %s, for %s", v.Word(), ago(since)), v.Reason)}
+	lines = append(lines, because(fmt.Sprintf("Now %s, for %s", v.Word(), ago(since)), v.Reason))
 	lines = append(lines, x.ordered()...)
 	if v.State.Stopped() || v.State == model.Holding {
 		lines = append(lines, x.wouldRun()...)

@@ -130,12 +130,18 @@ func (d *daemon) prepare(r model.Registration) wire.Prepared {
 		return out
 	}
 	t := &model.Tenant{Reg: r, Terms: d.terms(r), GPUs: uuids, Use: map[string]model.Usage{}, Peak: map[string]model.Bytes{}}
+	placed := d.place(r, t, report.GPUs)
 	found, clients, err := d.askCap(t)
-	if err != nil {
-		return out // as if no policy said anything
+	gpus := pick(report.GPUs, t.GPUs)
+	if err == nil { // else as if no policy said anything
+		out.Env = frameworkEnv(found, gpus)
 	}
-	gpus := pick(report.GPUs, uuids)
-	out.Env = frameworkEnv(found, gpus)
+	if placed != "" {
+		if out.Env == nil {
+			out.Env = map[string]string{}
+		}
+		out.Env[varVisible] = placed
+	}
 	if !found.MPS || d.caps.control == nil {
 		return out
 	}

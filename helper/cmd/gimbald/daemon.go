@@ -66,6 +66,7 @@ type daemon struct {
 	engine   *engine.Engine
 	loop     *engine.Loop
 	caps     *capper
+	places   *placer
 	guard    *guardian
 	runs     runs
 	hup      chan os.Signal // asks for a reload
@@ -138,6 +139,7 @@ func (d *daemon) open(ctx context.Context) error {
 	d.sampler = gpu.Watch(gpu.Open(d.cfg.Sample.NVML), d.cfg.Sample.Interval, clock)
 	d.caps = d.newCapper()
 	d.openLearnt()
+	d.places = d.newPlacer()
 	d.makeNode()
 	d.decider = policy.NewDecider(d.policies, d.told())
 	d.decider.SetEpoch(d.started.Add(-clock()))
@@ -209,6 +211,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	parts.Go(func() { d.notes.run(inner) })
 	parts.Go(func() { d.watchCredit(inner) })
+	if d.cfg.Node.Place == config.PlaceGimbal {
+		parts.Go(func() { d.firstSite(inner) })
+	}
 	if d.caps.watch != nil {
 		parts.Go(func() { d.caps.watch.Run(inner) })
 	}
@@ -265,6 +270,9 @@ func (d *daemon) close() error {
 	if d.guard != nil {
 		d.guard.stop()
 		failpoint.At("leave.unguarded")
+	}
+	if d.places != nil {
+		d.places.site.close()
 	}
 	if d.stops != nil {
 		errs = append(errs, d.stops.close())

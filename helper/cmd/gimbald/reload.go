@@ -65,6 +65,7 @@ func (d *daemon) reloadNow(ctx context.Context) error {
 	return d.loop.Ask(ctx, func(*engine.Engine) {
 		d.decider.SetPolicies(set)
 		d.caps.decider.SetPolicies(set)
+		d.places.decider.SetPolicies(set)
 		d.learner.SetOptions(learnOptions(cfg))
 	})
 }

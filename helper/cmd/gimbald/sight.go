@@ -103,6 +103,7 @@ func groups(uid uint32) []string {
 func (d *daemon) grant(r model.Registration) model.Terms {
 	terms := d.terms(r)
 	d.caps.say(r.JobID, &terms)
+	d.places.say(r, &terms)
 	return terms
 }
 
