@@ -88,7 +88,8 @@ static const char *default_label(char *buffer, size_t size)
 		return given;
 	if (job == NULL)
 		return "";
-	snprintf(buffer, size, "%s.%s", job, step != NULL ? step : "batch");
+	/* Slurm 26.05 numbers the batch step, others do not. */
+	snprintf(buffer, size, "%s.%s", job, step != NULL && strcmp(step, "-5") != 0 ? step : "batch");
 	return buffer;
 }
 
