@@ -209,3 +209,28 @@ func (r *rig) sleepOf(uid uint32) *task {
 	r.await(k, model.Running)
 	return k
 }
+
+// TestPauseInALaunch: a pause that is ordered in a job's launch says what it waits
+// for, whether the job has reached its GPU or not, and comes at the launch's end.
+func TestPauseInALaunch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setting{config: impatient, policy: strings.Replace(turnless, `min_run = "0s"`, `min_run = "6s"`, 1)})
+	r.start()
+	for _, args := range []string{trainer, trainer + " --startup 60"} {
+		k := r.launch("2GiB", args)
+		r.await(k, model.Running)
+		q := model.ControlQuery{Job: model.JobRef{Job: k.job, Task: model.NoVal, Offset: model.NoVal, Step: model.NoVal}, Do: model.PrimPause}
+		var reply model.ControlReply
+		if err := r.call(model.OpControl, q, &reply); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(reply.Notes, "; "); !strings.Contains(said, "goes on for now: not stopped in the first 6s after a launch, for ") {
+			t.Errorf("%s: it says %q", args, said)
+		}
+		if v := r.view(k); v.State != model.Running {
+			t.Errorf("%s: it is %s at once", args, v.State)
+		}
+		r.await(k, model.Paused)
+		k.destroy()
+	}
+}
