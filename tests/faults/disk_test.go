@@ -179,13 +179,7 @@ func TestAnotherBoot(t *testing.T) {
 	r.killedBoth()
 	r.otherBoot()
 	r.start()
-	if reply := r.status(); len(reply.Tenants) != 0 {
-		t.Errorf("tenants of another boot are there: %+v", reply.Tenants)
-	}
-	ended, err := journal.Ended(r.path("state"), model.StatusQuery{})
-	if err != nil || len(ended) != 1 || ended[0].Reason.Code != model.CodeLost {
-		t.Errorf("ended %+v, %v, want one that was lost", ended, err)
-	}
+	r.wantLost(1)
 	if len(k.stopped()) != len(k.pids()) {
 		t.Error("a process of another boot's pid was continued")
 	}

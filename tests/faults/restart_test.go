@@ -22,41 +22,51 @@ import (
 func TestSlurmRestarts(t *testing.T) {
 	slurmtest.Need(t)
 	t.Parallel()
-	for _, freezer := range []bool{false, true} {
-		t.Run(map[bool]string{false: "linuxproc", true: "cgroup"}[freezer], func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, setting{config: impatient, slurm: true, freezer: freezer})
-			r.start()
-			var k, first, held *task
-			for _, daemon := range []string{"slurmd", "slurmctld"} {
-				for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-					k, first, held = r.atRest(k, first, held)
-					r.saveSlurm(held)
-					pids := slices.Concat(k.pids(), first.pids(), held.pids())
-					r.slurm().Restart(t, daemon, sig)
-					r.wantWhole()
-					if !r.is(k, model.Paused) || !r.is(held, model.Held) || !r.is(first, model.Running) {
-						t.Errorf("after %s got %s: %+v", daemon, unix.SignalName(sig), r.status().Tenants)
-					}
-					if now := slices.Concat(k.pids(), first.pids(), held.pids()); !slices.Equal(now, pids) {
-						t.Errorf("the processes were %v and are %v", pids, now)
-					}
-					r.order(k, "release")
-					k.trains()
-					first.finish()
-					held.trains()
-					first, held = held, nil
-				}
-			}
-			k, _, _ = r.atRest(k, first, held)
-			r.killedBoth()
-			r.slurm().Restart(t, "slurmd", unix.SIGKILL)
-			r.start()
-			r.wantWhole()
+	t.Run("linuxproc", func(t *testing.T) { t.Parallel(); testSlurmRestarts(t, setting{config: impatient, slurm: true}) })
+	t.Run("cgroup", func(t *testing.T) {
+		t.Parallel()
+		testSlurmRestarts(t, setting{config: impatient, slurm: true, freezer: true})
+	})
+}
+
+func testSlurmRestarts(t *testing.T, s setting) {
+	r := newRig(t, s)
+	r.start()
+	var k, first, held *task
+	for _, daemon := range []string{"slurmd", "slurmctld"} {
+		for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+			k, first, held = r.atRest(k, first, held)
+			r.restartBeside(daemon, sig, k, first, held)
 			r.order(k, "release")
 			k.trains()
-			r.finishAll()
-		})
+			first.finish()
+			held.trains()
+			first, held = held, nil
+		}
+	}
+	k, _, _ = r.atRest(k, first, held)
+	r.killedBoth()
+	r.slurm().Restart(t, "slurmd", unix.SIGKILL)
+	r.start()
+	r.wantWhole()
+	r.order(k, "release")
+	k.trains()
+	r.finishAll()
+}
+
+// restartBeside restarts a daemon of Slurm's and checks that nothing changes for a
+// tenant that is paused, one that runs and one that is held.
+func (r *rig) restartBeside(daemon string, sig unix.Signal, paused, runs, held *task) {
+	r.t.Helper()
+	r.saveSlurm(held)
+	pids := slices.Concat(paused.pids(), runs.pids(), held.pids())
+	r.slurm().Restart(r.t, daemon, sig)
+	r.wantWhole()
+	if !r.is(paused, model.Paused) || !r.is(held, model.Held) || !r.is(runs, model.Running) {
+		r.t.Errorf("after %s got %s: %+v", daemon, unix.SignalName(sig), r.status().Tenants)
+	}
+	if now := slices.Concat(paused.pids(), runs.pids(), held.pids()); !slices.Equal(now, pids) {
+		r.t.Errorf("the processes were %v and are %v", pids, now)
 	}
 }
 
@@ -83,23 +93,14 @@ func TestNodeReboots(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setting{config: impatient, slurm: true})
 	r.start()
-	submit := func(options ...string) *task {
-		k := r.newTask()
-		script := "exec " + simgpu.Binary("simgpu-trainer") + " --startup 0.5 --memory 512MiB"
-		k.job = uint32(r.slurm().Sbatch(t, script, append(options, "--gres=shard:1")...))
-		return k
-	}
-	packed := func(memory, requeue string) *task {
-		return submit("--gimbal-pack", "--gimbal-memory="+memory, requeue)
-	}
-	paused, first := packed("2GiB", "--requeue"), packed(big, "--no-requeue")
-	plain, last := submit("--requeue"), submit("--no-requeue")
+	paused, first := r.submit("2GiB", "--requeue"), r.submit(big, "--no-requeue")
+	plain, last := r.submit("", "--requeue"), r.submit("", "--no-requeue")
 	r.await(paused, model.Running)
 	r.await(first, model.Running)
 	r.gpu.WaitClients(4)
 	r.order(paused, model.PrimPause)
 	r.await(paused, model.Paused)
-	held := packed(big, "--requeue")
+	held := r.submit(big, "--requeue")
 	r.await(held, model.Held)
 
 	r.killedBoth()
@@ -111,13 +112,7 @@ func TestNodeReboots(t *testing.T) {
 			t.Errorf("job %d is %s, and one without Gimbal %s", pair[0].job, got, want)
 		}
 	}
-	if reply := r.status(); len(reply.Tenants) != 0 {
-		t.Errorf("tenants of before are there: %+v", reply.Tenants)
-	}
-	ended, err := journal.Ended(r.path("state"), model.StatusQuery{})
-	if err != nil || len(ended) != 3 {
-		t.Errorf("%d tenants have ended, want 3 (%v)", len(ended), err)
-	}
+	r.wantLost(3)
 	r.again(paused)
 	r.await(paused, model.Running)
 	for _, k := range []*task{paused, held, plain} {
@@ -126,6 +121,37 @@ func TestNodeReboots(t *testing.T) {
 	eventually(t, patience, "nobody is left", func() bool { return len(r.status().Tenants) == 0 })
 	r.strange.wantUntouched(t)
 	r.launcher.wantWell()
+}
+
+// submit submits a job that asks for so much memory, or not for Gimbal, and is not
+// looked after.
+func (r *rig) submit(memory, requeue string) *task {
+	r.t.Helper()
+	options := []string{"--gres=shard:1", requeue}
+	if memory != "" {
+		options = append(options, "--gimbal-pack", "--gimbal-memory="+memory)
+	}
+	k := r.newTask()
+	script := "exec " + simgpu.Binary("simgpu-trainer") + " --startup 0.5 --memory 512MiB"
+	k.job = uint32(r.slurm().Sbatch(r.t, script, options...))
+	return k
+}
+
+// wantLost checks that nobody is known, and that so many have ended by another boot.
+func (r *rig) wantLost(n int) {
+	r.t.Helper()
+	if reply := r.status(); len(reply.Tenants) != 0 {
+		r.t.Errorf("tenants of before are there: %+v", reply.Tenants)
+	}
+	ended, err := journal.Ended(r.path("state"), model.StatusQuery{})
+	if err != nil || len(ended) != n {
+		r.t.Errorf("%d tenants have ended, want %d (%v)", len(ended), n, err)
+	}
+	for i := range ended {
+		if ended[i].Reason.Code != model.CodeLost {
+			r.t.Errorf("job %d ended: %+v", ended[i].Reg.JobID, ended[i].Reason)
+		}
+	}
 }
 
 // outcome is what Slurm makes of a job whose node was rebooted. It misses a job that
