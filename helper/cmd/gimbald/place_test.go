@@ -189,7 +189,7 @@ func TestSite(t *testing.T) {
 				t.Errorf("while it is asked: %q", late)
 			}
 			w.at = time.Now().Add(-time.Hour)
-			if hangs := look(); !strings.Contains(hangs, "Slurm did not tell within 200ms") {
+			if hangs := look(); !strings.Contains(hangs, "within 200ms Slurm did not tell") {
 				t.Errorf("%q", hangs)
 			}
 		})

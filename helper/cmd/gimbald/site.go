@@ -68,7 +68,7 @@ func (w *siteWatch) look(node string, known []model.GPU) (slurm.Site, error) {
 	defer w.mu.Unlock()
 	switch {
 	case w.at.IsZero() || time.Since(w.at) > siteGood:
-		return w.site, fmt.Errorf("Slurm did not tell within %s how the GPUs are shared", siteLimit)
+		return w.site, fmt.Errorf("within %s Slurm did not tell how the GPUs are shared", siteLimit)
 	case w.err != nil:
 		return w.site, w.err
 	case w.confined:
