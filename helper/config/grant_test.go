@@ -119,7 +119,7 @@ func TestGrant(t *testing.T) {
 				`--gimbal-weight was ignored: "0" is not a weight: a whole number from 1 to 10000`,
 				`--gimbal-memory was ignored: "10" is not a size with a unit such as "16GiB" or "512MiB"`,
 				`--gimbal-deadline was ignored: "now" is not a deadline in unix seconds`,
-				`--gimbal-signal was ignored: "KILL": "KILL" is not a signal that a job can catch`}},
+				`--gimbal-signal was ignored: "KILL" is not a signal that a job can catch`}},
 			bad: true,
 		},
 		"a deadline that is over": {

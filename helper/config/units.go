@@ -136,7 +136,7 @@ const maxAhead = 36000
 func ParseSignal(s string) (sig int, ahead time.Duration, err error) {
 	name, secs, timed := strings.Cut(s, "@")
 	if sig = signalNumber(name); sig == 0 {
-		return 0, 0, fmt.Errorf("%q: %q is not a signal that a job can catch", s, name)
+		return 0, 0, fmt.Errorf("%q is not a signal that a job can catch", name)
 	}
 	if !timed {
 		return sig, 0, nil

@@ -81,7 +81,7 @@ func ParseRun(s string) (job uint32, ok bool, err error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || n == 0 || n > uint64(MaxRun) {
-		return 0, true, fmt.Errorf("%q is no command of gimbal run: r1 to r%d", s, MaxRun)
+		return 0, true, fmt.Errorf("%q is neither a job number nor a command of gimbal run, r1 to r%d", s, MaxRun)
 	}
 	return RunJob(uint32(n)), true, nil
 }

@@ -178,7 +178,7 @@ func (c *compiler) name(n ast.Node, name string) (value, *fault) {
 		return value{}, faultAt(n, "there is no variable %s%s", name, didYouMean(name, c.scope.names()))
 	}
 	if !c.scope.sees(name) {
-		return value{}, faultAt(n, "%s is not known here: %s sees %s", name, c.scope, c.scope.groups())
+		return value{}, faultAt(n, "%s is not known here; what is known in %s: %s", name, c.scope, c.scope.groups())
 	}
 	return a.bind(isMate(name)), nil
 }

@@ -70,7 +70,7 @@ func newWorld(jobs []Job, c Config) (*World, error) {
 	for i := range jobs {
 		j := &jobs[i]
 		if !cluster.Holds(j) {
-			return nil, fmt.Errorf("job %s asks for %d GPUs on %d nodes: it does not fit in %d nodes of %d", j.ID, j.GPUs, max(j.Nodes, 1), c.Nodes, c.GPUsPerNode)
+			return nil, fmt.Errorf("job %s asks for %d GPUs on %d nodes: it does not fit (nodes: %d, GPUs of each: %d)", j.ID, j.GPUs, max(j.Nodes, 1), c.Nodes, c.GPUsPerNode)
 		}
 		if i > 0 && j.Submit < jobs[i-1].Submit {
 			return nil, fmt.Errorf("job %s arrives before the one in front of it", j.ID)

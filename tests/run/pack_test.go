@@ -82,6 +82,10 @@ func TestOwnerSteers(t *testing.T) {
 			}
 			h.awaitState(alice, "r1", step.want)
 		}
+		h.await("no order to be left", func() bool {
+			out, err := h.order(alice, "release", "r1")
+			return err == nil && out == "r1 has no order that could be ended\n"
+		})
 		if out, err := h.order(alice, "notify", "r1"); err != nil {
 			t.Errorf("notify: %v: %s", err, out)
 		}

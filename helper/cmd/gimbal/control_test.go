@@ -40,6 +40,8 @@ func (o *overseer) handle(_ context.Context, _ wire.Peer, req wire.Request) (any
 		return nil, wire.Errorf(wire.CodeDenied, "the job belongs to another user; its owner may")
 	case 15:
 		return model.ControlReply{Tenants: []string{"15"}, Notes: []string{"15 goes on for now"}}, nil
+	case 16:
+		return model.ControlReply{Notes: []string{"16 has no order that could be ended"}}, nil
 	case 14:
 		return model.ControlReply{Tenants: []string{"14_1"}, Denied: 2}, nil
 	}
@@ -97,6 +99,7 @@ func TestOrders(t *testing.T) {
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none, Step: none}, Do: model.PrimNotify, Signal: 1}}},
 		{"release 12", 0, "released 12, 12.0\n", "",
 			[]model.ControlQuery{{Job: model.JobRef{Job: 12, Task: none, Offset: none, Step: none}, Do: "release"}}},
+		{"release 16", 0, "16 has no order that could be ended\n", "", nil},
 		{"pause 13", 1, "", "gimbal pause: 13: denied: the job belongs to another user; its owner may\n", nil},
 		{"pause 14", 0, "pause ordered for 14_1, until 'gimbal release'\n", "gimbal pause: 2 jobs of other users left alone\n", nil},
 		{"release 99_1.batch 12", 1, "released 12, 12.0\n", "gimbal release: 99_1.batch: not found: no packed job of that number runs on this node; 'gimbal status' lists those that do\n", nil},

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,11 +52,11 @@ func runLearnt(args []string, w world) int {
 
 func (l *learntFlags) read(files []string) ([]learn.Classed, error) {
 	if len(files) == 0 {
-		c, _, err := config.Load(l.config)
+		own, err := l.own()
 		if err != nil {
 			return nil, err
 		}
-		files = []string{filepath.Join(c.Node.StateDir, "learnt")}
+		files = []string{own}
 	}
 	var nodes [][]learn.Kept
 	for _, file := range files {
@@ -69,6 +71,22 @@ func (l *learntFlags) read(files []string) ([]learn.Classed, error) {
 		nodes = append(nodes, kept)
 	}
 	return learn.Classes(nodes...), nil
+}
+
+// own is the file of this node's gimbald, or of the user's own daemon where there
+// is no gimbald.
+func (l *learntFlags) own() (string, error) {
+	c, _, err := config.Load(l.config)
+	if err != nil {
+		return "", err
+	}
+	from := source{socket: config.NodePath(c.Socket.Path, thisNode()), state: config.NodePath(c.Node.StateDir, thisNode())}
+	from.place()
+	file := filepath.Join(from.state, "learnt")
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("gimbald has learnt of no job here yet: %w", err)
+	}
+	return file, nil
 }
 
 // readMost reads a file of at most so many bytes, and one more to tell.

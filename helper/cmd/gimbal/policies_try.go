@@ -182,7 +182,7 @@ func (t *trial) fromTrace() (*pastJobs, error) {
 func (t *trial) fromViews(views []model.View, from string) (*pastJobs, error) {
 	h := newPastJobs(views, from)
 	if len(h.jobs) == 0 {
-		return nil, fmt.Errorf("%s holds no ended job that computed (%s ended in all): there is nothing to replay", from, plural(h.left+h.idle, "tenant"))
+		return nil, fmt.Errorf("%s holds no ended job that computed (%s, of which %d never computed, the others live or are hidden): there is nothing to replay", from, plural(h.left+h.idle, "tenant"), h.idle)
 	}
 	if t.perNode > 0 && t.perNode < h.gpus {
 		return nil, fmt.Errorf("--gpus-per-node=%d is too few: the jobs of %s were on %s", t.perNode, from, plural(h.gpus, "GPU"))

@@ -289,7 +289,7 @@ func actsWords(acts []model.Primitive) string {
 	for _, a := range acts {
 		words = append(words, past[a])
 	}
-	return strings.Join(words, ", or where that cannot be ")
+	return strings.Join(words, ", or else ")
 }
 
 // names says what the names in the expressions stand for.

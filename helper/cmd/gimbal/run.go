@@ -44,14 +44,14 @@ type runOptions struct {
 func (o *runOptions) set() *pflag.FlagSet {
 	f := newFlags("run")
 	f.SetInterspersed(false)
-	f.StringVar(&o.asked.Pack, "pack", "", "be packed, which goes without saying; under `policy` where all who share the GPU ask for it; off: run without Gimbal")
+	f.StringVar(&o.asked.Pack, "pack", "", "be packed, which goes without saying; by this `policy` where all who share the GPU ask for it; off: run without Gimbal")
 	f.Lookup("pack").NoOptDefVal = "1"
 	f.StringVar(&o.policy, "policy", "", "the same as --pack=`policy`")
 	f.StringVar(&o.asked.Memory, "memory", "", "peak GPU memory on each GPU: `size` such as 16GiB")
 	f.StringVar(&o.asked.Class, "class", "", "its `class`: guaranteed or opportunistic")
 	f.StringVar(&o.asked.Weight, "weight", "", "share of time relative to others, a `number` from 1 to 10000")
 	f.StringVar(&o.asked.Deadline, "deadline", "", "`time` when it should be done, such as 17:00 or now+2hours")
-	f.StringVar(&o.asked.Signal, "signal", "", "the signal to get before it is evicted, and how long before: `sig[@seconds]`")
+	f.StringVar(&o.asked.Signal, "signal", "", "the signal to get before it is evicted, and how long before: `sig[@seconds]`, such as USR1@60")
 	f.StringVar(&o.gpus, "gpus", "", "`list` as CUDA_VISIBLE_DEVICES has it, all, or any: the one with most room")
 	f.StringVar(&o.name, "name", "", "`name` that status shows (default the command's)")
 	f.StringVar(&o.socket, "socket", "", "gimbald's `path` (default "+wire.DefaultSocket+", else a daemon of your own)")

@@ -120,7 +120,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"size":             {append(ok, "--policy", "srtf", "--gpu-memory", "32"), 2, `"32" is no size such as 32GiB`},
 		"trace is missing": {append(small, "--policy", "srtf", "--trace", "nowhere.csv"), 1, "nowhere.csv"},
 		"bad field":        {append(small, "--policy", "srtf", "--trace", f["bad.csv"]), 1, `bad.csv:2:5: duration_s: "x" is not a number`},
-		"too large":        {append(small, "--policy", "srtf", "--trace", f["trace.csv"]), 1, "trace.csv:2:9: job 1 asks for 2 GPUs: it does not fit in 1 nodes of 1"},
+		"too large":        {append(small, "--policy", "srtf", "--trace", f["trace.csv"]), 1, "trace.csv:2:9: job 1 asks for 2 GPUs: it does not fit (nodes: 1, GPUs of each: 1)"},
 		"cost":             {append(ok, "--policy", "srtf", "--cost", "dear"), 1, "the cost model is none, muri or a file"},
 		"pairs":            {append(ok, "--policy", "srtf", "--interference", f["trace.csv"]), 1, `trace.csv:1: column "job_a" is missing`},
 		"jobs":             {append(ok, "--policy", "srtf", "--csv", filepath.Join(f["trace.csv"], "x")), 1, "writing the jobs"},

@@ -43,6 +43,10 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 				denied = no
 				continue
 			}
+			if order.Do == "" && !stands(e, t.ID) {
+				out.Notes = append(out.Notes, t.Name()+" has no order that could be ended")
+				continue
+			}
 			out.Tenants = append(out.Tenants, t.Name())
 			note, failed := d.obey(e, t, order, all)
 			if err = failed; err != nil {
@@ -58,7 +62,7 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 		return nil, errors.Join(askErr, err)
 	case len(out.Tenants) == 0 && out.Denied > 0:
 		return nil, denied
-	case len(out.Tenants) == 0:
+	case len(out.Tenants) == 0 && len(out.Notes) == 0:
 		return nil, wire.Errorf(wire.CodeNotFound, "no packed job of that number runs on this node")
 	}
 	return out, nil
@@ -101,7 +105,9 @@ func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order, all boo
 		note = d.spared(t)
 	case model.PrimResume:
 		if !all {
-			d.node.Order(t.ID, &model.Order{Do: "", UID: o.UID, Why: o.Why})
+			if stands(e, t.ID) {
+				d.node.Order(t.ID, &model.Order{Do: "", UID: o.UID, Why: o.Why})
+			}
 			return "runs when its turn comes: root and the operators order who runs before others", nil
 		}
 	case model.PrimNotify, model.PrimEvict:
@@ -164,10 +170,15 @@ func mayControl(p wire.Peer, all bool, e *engine.Engine, t *model.Tenant, do mod
 	if p.UID != t.Reg.UID {
 		return wire.Errorf(wire.CodeDenied, "the job belongs to another user; its owner, root and the operators of gimbald.toml and of Slurm may")
 	}
-	o, ordered := e.Node.Orders[t.ID]
-	stands := ordered && o.UID != p.UID && (o.Until == 0 || o.Until > clock())
-	if stands && do != model.PrimEvict && do != model.PrimNotify {
+	o := e.Node.Orders[t.ID]
+	if stands(e, t.ID) && o.UID != p.UID && do != model.PrimEvict && do != model.PrimNotify {
 		return wire.Errorf(wire.CodeDenied, "%s was ordered by %s; root and operators may order otherwise", o.Do, o.By())
 	}
 	return nil
+}
+
+// stands tells whether a person's order for a tenant is in force.
+func stands(e *engine.Engine, id model.TenantID) bool {
+	o, ordered := e.Node.Orders[id]
+	return ordered && (o.Until == 0 || o.Until > clock())
 }

@@ -90,6 +90,7 @@ func TestRunExitCodes(t *testing.T) {
 		{[]string{"--guard-stall", "soon"}, exitUsage, "", "guard-stall"},
 		{[]string{"--guard"}, exitFailed, "", "--guard is for gimbald itself"},
 		{[]string{"--check", "-c", good}, exitOK, "[sample]", ""},
+		{[]string{"--check", "-c", good + "x"}, exitOK, "[sample]", "good.tomlx is not there: the defaults hold"},
 		{[]string{"--check", "-c", bad}, exitFailed, "", "bad.toml:3"},
 		{[]string{"-c", bad}, exitFailed, "", "bad.toml:3"},
 		{[]string{"--check", "-c", several}, exitFailed, "", "has %n"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -120,6 +121,9 @@ func check(path, node string, stdout, stderr io.Writer) error {
 	c, _, warnings, err := load(path, node)
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		warnings = append(warnings, path+" is not there: the defaults hold")
 	}
 	for _, w := range append(warnings, c.HostWarnings()...) {
 		fmt.Fprintf(stderr, "gimbald: warning: %s\n", w)

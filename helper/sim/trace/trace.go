@@ -106,7 +106,7 @@ func (tr *Trace) CheckFits(nodes, perNode int) error {
 	}
 	for i := range tr.Jobs {
 		if j := &tr.Jobs[i]; !c.Holds(j) {
-			return &Error{tr.File, j.Line, j.Column, fmt.Sprintf("job %s asks for %d GPUs%s: it does not fit in %d nodes of %d", j.ID, j.GPUs, onNodes(j), nodes, perNode)}
+			return &Error{tr.File, j.Line, j.Column, fmt.Sprintf("job %s asks for %d GPUs%s: it does not fit (nodes: %d, GPUs of each: %d)", j.ID, j.GPUs, onNodes(j), nodes, perNode)}
 		}
 	}
 	return nil

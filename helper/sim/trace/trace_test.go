@@ -229,7 +229,7 @@ func TestCheckFits(t *testing.T) {
 		t.Error(err)
 	}
 	err := tr.CheckFits(1, 8)
-	if want := "t.csv:3:5: job b asks for 12 GPUs: it does not fit in 1 nodes of 8"; err == nil || err.Error() != want {
+	if want := "t.csv:3:5: job b asks for 12 GPUs: it does not fit (nodes: 1, GPUs of each: 8)"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
