@@ -93,12 +93,23 @@ func (p *policiesCommand) dispatch(name string, args []string) int {
 			continue
 		}
 		if len(args) < c.least || len(args) > c.most {
-			return wrongUsage(p.w, "policies", fmt.Errorf("%s: %s given", name, plural(len(args), "argument")))
+			return wrongUsage(p.w, "policies", fmt.Errorf("%s takes %s, %d given", name, takes(c.least, c.most), len(args)))
 		}
 		return done(p.w, "policies", c.run(args))
 	}
 	words = append(words, tryName)
 	return wrongUsage(p.w, "policies", fmt.Errorf("there is no command %q%s", name, meant(name, words)))
+}
+
+// takes words how many arguments a command takes.
+func takes(least, most int) string {
+	switch {
+	case most == 0:
+		return "no argument"
+	case most == 1:
+		return "one argument"
+	}
+	return plural(least, "argument") + " or more"
 }
 
 // meant asks for the nearest of some words, "" where none is near.
