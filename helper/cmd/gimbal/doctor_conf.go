@@ -208,6 +208,7 @@ type slurmConf struct {
 	nodeName  string
 	nodeFound bool
 	nodePlace string
+	asked     bool // scontrol, which is on this host
 }
 
 // readSlurm finds and reads slurm.conf.
@@ -242,6 +243,7 @@ func (d *doctor) askSlurm(c *slurmConf) {
 	if errors.Is(err, exec.ErrNotFound) && !d.hasSlurm() {
 		return
 	}
+	c.asked = true
 	if err != nil {
 		d.warn("slurm.conf", "Say where it is: --slurm-conf DIR", "no slurm.conf was found, and %v", err)
 		return

@@ -32,7 +32,9 @@ func (d *doctor) hasSlurm() bool {
 // checkSlurm looks at Slurm and the plugin in it, where there is a Slurm.
 func (d *doctor) checkSlurm() {
 	if !d.hasSlurm() {
-		d.ok("slurm", "there is none on this host: only gimbal run packs")
+		if !d.conf.asked {
+			d.ok("slurm", "there is none on this host: only gimbal run packs")
+		}
 		return
 	}
 	d.checkPlugstack()

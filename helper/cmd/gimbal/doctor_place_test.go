@@ -60,6 +60,26 @@ func TestDoctorWithoutSlurm(t *testing.T) {
 	}
 }
 
+// Where scontrol is there and fails, nobody says that there is no Slurm.
+func TestDoctorWhereSlurmDoesNotAnswer(t *testing.T) {
+	h := healthyHost(t)
+	h.remove("etc/slurm")
+	h.remove("proc/77")
+	h.doc.ask = func(name string, args ...string) (string, error) {
+		if name == "scontrol" {
+			return "", fmt.Errorf("%s: exit status 1", name)
+		}
+		return h.answer(name, args...)
+	}
+	h.daemon(good())
+	h.expect(`warning slurm.conf: no slurm.conf was found, and scontrol`)
+	for _, f := range h.doc.findings {
+		if f.Check == "slurm" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 func TestDoctorFindsTheUsersOwnDaemon(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "gimbal", "gimbald.sock")
