@@ -25,6 +25,15 @@ func (r Registration) StepLabel(step uint32) string {
 	return r.JobLabel() + "." + stepName(step)
 }
 
+// UserLabel is the user's login name, else the number, as of a user whom this host
+// does not know; "" of root without a name, as in a journal of gimbal simulate.
+func (r Registration) UserLabel() string {
+	if r.User == "" && r.UID != 0 {
+		return strconv.FormatUint(uint64(r.UID), 10)
+	}
+	return r.User
+}
+
 func stepName(step uint32) string {
 	switch step {
 	case StepBatch:

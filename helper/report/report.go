@@ -171,7 +171,7 @@ func (r *Report) shares() Table {
 			sum[s.What] += s.To - s.From
 			there += s.To - s.From
 		}
-		t.Rows = append(t.Rows, []string{v.view.Name(), v.view.Reg.JobName, v.view.Reg.User, itoa(v.gpus), Duration(there),
+		t.Rows = append(t.Rows, []string{v.view.Name(), v.view.Reg.JobName, v.view.Reg.UserLabel(), itoa(v.gpus), Duration(there),
 			Duration(sum[Computing]), percent(share(sum[Computing], there)), Duration(sum[Waiting]), Duration(sum[Paused]), Duration(sum[Swapped]),
 			reading(v.sm, percent), reading(v.peak, func(b float64) string { return model.Bytes(b).String() })})
 	}

@@ -84,7 +84,7 @@ func TestDoctorFinds(t *testing.T) {
 			h.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-1]\n")
 		}, []string{`warning gres: .*has no shards`}},
 		"shards differ":          {func(h *host) { slurm(h, "shard:8", "shard:16") }, []string{`problem gres: .*16 shards, gres.conf has 8`}},
-		"unknown node":           {func(h *host) { h.doc.node = "z" }, []string{`warning gres: slurm.conf has no node of this host's name \(z\)`}},
+		"unknown node":           {func(h *host) { h.doc.node = "z" }, []string{`warning gres: slurm.conf has no node called z`}},
 		"any device":             {func(h *host) { h.remove("etc/slurm/cgroup.conf") }, []string{`warning devices: any job can use any GPU`}},
 		"gimbald may not choose": {func(h *host) { h.choose() }, []string{`problem place: .*reaches its own GPUs only \(ConstrainDevices=yes\): Slurm's choice of GPUs stays. Set node.place = "slurm"`}},
 		"gimbald has no shards to choose by": {func(h *host) {

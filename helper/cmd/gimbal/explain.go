@@ -107,8 +107,8 @@ func (x *explanation) title() string {
 	if v.Reg.JobName != "" {
 		text += " " + v.Reg.JobName
 	}
-	if v.Reg.User != "" {
-		text += ", user " + v.Reg.User
+	if user := v.Reg.UserLabel(); user != "" {
+		text += ", user " + user
 	}
 	if len(v.GPUs) > 0 {
 		text += ", GPU " + x.gpus()

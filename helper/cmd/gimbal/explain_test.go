@@ -68,3 +68,19 @@ func TestWhatWouldLetItRun(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoseItIs: a user whom this host does not know is told by number.
+func TestWhoseItIs(t *testing.T) {
+	for _, c := range []struct {
+		user string
+		uid  uint32
+		want string
+	}{{"ann", 7, "1 x, user ann, GPU GPU-aa"}, {"", 7, "1 x, user 7, GPU GPU-aa"}, {"", 0, "1 x, GPU GPU-aa"}} {
+		v := live(1, model.Running, model.GiB, model.GiB, true)
+		v.Reg.User, v.Reg.UID = c.user, c.uid
+		x := explanation{v: &v, reply: &model.RecordsReply{}, node: &model.Snapshot{At: noon, GPUs: gpus()}, loc: noon.Location()}
+		if got := x.title(); got != c.want {
+			t.Errorf("%q, %d: %s, want %s", c.user, c.uid, got, c.want)
+		}
+	}
+}
