@@ -8,6 +8,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/policies"
 )
 
 // speeds of four tenants beside each other, over their speed alone: 1 and 2
@@ -88,5 +89,38 @@ func TestThroughputStopsSharingThatDoesNotPay(t *testing.T) {
 		if tenant.Tally.Attained < time.Minute {
 			t.Errorf("%s computed for %v", tenant.ID, tenant.Tally.Attained)
 		}
+	}
+}
+
+// TestTurnsOfAPackEndTogether: of two pairs that take turns, one tenant came in the
+// middle of its mate's turn. The pair's turn ends with that of the one that came last:
+// they do not renew each other's while others wait.
+func TestTurnsOfAPackEndTogether(t *testing.T) {
+	pairs := func(a, b *model.Tenant) float64 {
+		if (a.Reg.JobID-1)/2 == (b.Reg.JobID-1)/2 {
+			return 0.8
+		}
+		return 0.4
+	}
+	for _, later := range []time.Duration{time.Second, 7 * time.Second, 15 * time.Second} {
+		t.Run(later.String(), func(t *testing.T) {
+			text := string(policies.Shipped()["throughput"]) + "\n[limits]\nmin_run = '0s'\n"
+			r := newRigWith(t, parsed(t, text), policy.Options{Speed: pairs}, "80GiB")
+			for id := 1; id <= 4; id++ {
+				if id == 4 { // in the turn of its mate
+					r.run(31*time.Second + later)
+				}
+				r.register(fmt.Sprint(id), []string{"mem=10GiB", "start=0s"})
+				r.decide()
+			}
+			r.seen = func(r *rig, _ []model.Action) {
+				for _, tenant := range r.n.Tenants {
+					if tenant.State.Stopped() && r.now-tenant.Since > 33*time.Second+later {
+						t.Fatalf("%v: %s is paused for %v, with turns of 30 s", r.now, tenant.ID, r.now-tenant.Since)
+					}
+				}
+			}
+			r.run(10 * time.Minute)
+		})
 	}
 }

@@ -208,7 +208,7 @@ func (d *Decider) tooLongSoon(v *view) bool {
 func (d *Decider) keepTurn(v *view) {
 	m := v.m
 	if v.stand == queued && !v.inTurn && m.behind == nil {
-		m.granted, m.from = true, d.now
+		m.granted, m.from = true, d.turnBeside(v)
 		m.behind = d.fillsInFor(v)
 	}
 	if !m.granted {
@@ -217,6 +217,21 @@ func (d *Decider) keepTurn(v *view) {
 	if d.wanted(v) || d.asksAgain(v) {
 		d.wake(d.turnEnd(v))
 	}
+}
+
+// turnBeside is when the turn of a tenant began that is chosen without one: with
+// that of those chosen beside it, so that it ends with theirs. If each had turns
+// of its own they would renew each other's for as long as one of them has one.
+func (d *Decider) turnBeside(v *view) time.Duration {
+	began := d.now
+	for _, s := range v.seats {
+		for _, o := range d.gpus[s].chosen {
+			if o != v && o.stand == queued && o.counts && o.inTurn {
+				began = min(began, o.m.from)
+			}
+		}
+	}
+	return began
 }
 
 // asksAgain tells whether it is asked at the end of the tenant's turn what it
