@@ -84,6 +84,11 @@ func (n *Node) endOrphans(e *entry) {
 		}
 		failpoint.At("orphans.continued")
 		told, err := n.Host.Terminate(left)
-		n.logf("tenant %s: its steps have ended; SIGTERM to %d processes that Slurm did not see (%v)", e.id, len(told.Sent), err)
+		if err != nil {
+			n.logf("tenant %s: end what its steps left: %v", e.id, err)
+		}
+		if len(told.Sent) > 0 {
+			n.logf("tenant %s: its steps have ended; SIGTERM to %d processes that Slurm did not see", e.id, len(told.Sent))
+		}
 	})
 }

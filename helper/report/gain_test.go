@@ -99,3 +99,17 @@ func TestGainIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestGainInWords: what is said of a time is what is shown of it.
+func TestGainInWords(t *testing.T) {
+	m := time.Minute
+	for want, g := range map[string]Gain{
+		"nobody computed":         {},
+		"none: never two at once": {Busy: m, Most: m, Least: model.Known(m), Likely: model.Known(m), Wait: time.Millisecond},
+		"0.50 times: never two at once, and time passed between turns": {Busy: m, Most: m, Least: model.Known(m), Likely: model.Known(m), Wait: m},
+	} {
+		if got := g.words(); got != want {
+			t.Errorf("%+v: %s, want %s", g, got, want)
+		}
+	}
+}

@@ -226,7 +226,7 @@ func (g Gain) words() string {
 	switch {
 	case g.Busy == 0:
 		return "nobody computed"
-	case g.Shared == 0 && g.Wait == 0:
+	case g.Shared == 0 && Duration(g.Wait) == Duration(0): // as the column beside it tells
 		return "none: never two at once"
 	case told && bounded && g.Shared > 0:
 		return fmt.Sprintf("about %.2f times, from %.2f to %.2f", g.Over(likely), g.Over(least), g.Over(g.Most))
