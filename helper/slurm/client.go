@@ -95,7 +95,7 @@ func (c *Client) call(ctx context.Context, name string, args ...string) (string,
 	cmd := exec.CommandContext(ctx, c.path(name), args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.env, out, errs, time.Second
 	if err := cmd.Run(); err != nil {
-		return "", explain(ctx, line(name, args), err, errs.String())
+		return "", explain(ctx, line(name, args), err, said(errs, out))
 	}
 	if out.cut {
 		return "", fmt.Errorf("%s: printed more than %d bytes", line(name, args), maxOut)
@@ -143,6 +143,15 @@ func explain(ctx context.Context, line string, err error, stderr string) error {
 		return fmt.Errorf("%s: %w", line, err)
 	}
 	return fmt.Errorf("%s: %w: %s", line, err, first)
+}
+
+// said is what a command that failed has to say for itself: scontrol tells on
+// standard output that it knows no node of a name.
+func said(errs, out *capped) string {
+	if text := strings.TrimSpace(errs.String()); text != "" {
+		return text
+	}
+	return string(out.kept[:min(len(out.kept), maxErr)])
 }
 
 // line is a command as one would type it, for errors; long arguments are cut.

@@ -140,6 +140,8 @@ func TestJob(t *testing.T) {
 		"no time":      {"echo '7|RUNNING|soon|5:00|n0|None'", Job{}, `"soon" is not a time`},
 		"no limit":     {"echo '7|RUNNING|N/A|5|n0|None'", Job{}, `"5" is not a time limit`},
 		"controller":   {"echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1", Job{}, "Unable to contact slurm controller"},
+		"on stdout":    {"echo 'Node n0 not found'; exit 1", Job{}, "exit status 1: Node n0 not found"},
+		"long stdout":  {"yes bad | head -c 2000000; exit 1", Job{}, "exit status 1: bad"},
 		"silent":       {"exit 3", Job{}, "exit status 3"},
 		"too long":     {"yes | head -c 2000000", Job{}, "printed more than 1048576 bytes"},
 		"long errors":  {"yes bad | head -c 2000000 >&2; exit 1", Job{}, "bad"},
