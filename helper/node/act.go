@@ -273,6 +273,10 @@ func (n *Node) notify(e *entry, a model.Action) {
 		n.logf("tenant %s: notify: %v", e.id, err)
 	}
 	n.logf("tenant %s: %s sent to %d processes, %d do not catch it", e.id, unix.SignalName(sig), len(told.Sent), len(told.Deaf))
+	if len(told.Sent) == 0 {
+		n.push(model.Event{Kind: model.EvFailed, Tenant: e.id, Action: a.ID, Do: a.Do,
+			Text: "none of its processes catches " + unix.SignalName(sig)})
+	}
 }
 
 func rootIDs(roots []root) []proc.ID {

@@ -89,6 +89,13 @@ func TestOwnerSteers(t *testing.T) {
 		if out, err := h.order(alice, "notify", "r1"); err != nil {
 			t.Errorf("notify: %v: %s", err, out)
 		}
+		if out, err := h.gimbal(alice, "notify", "--signal", "WINCH", "r1").CombinedOutput(); err != nil {
+			t.Errorf("notify: %v: %s", err, out)
+		}
+		h.await("that nobody catches it", func() bool {
+			out, err := h.gimbal(alice, "explain", "r1").CombinedOutput()
+			return err == nil && strings.Contains(string(out), "nobody heard it: none of its processes catches SIGWINCH") && strings.Count(string(out), "nobody heard") == 1
+		})
 		h.await("the notice", func() bool { text, _ := os.ReadFile(notes); return len(text) > 0 })
 		if out, err := h.order(alice, "evict", "r1"); err != nil {
 			t.Errorf("evict: %v: %s", err, out)

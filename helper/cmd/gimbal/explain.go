@@ -134,6 +134,7 @@ type told struct {
 	at     time.Time
 	text   string
 	action uint64
+	do     model.Primitive
 }
 
 // lines puts the tenant's entries into words. The outcome of an action is told
@@ -149,7 +150,7 @@ func (x *explanation) lines() []told {
 			continue
 		}
 		if i, ok := byAction[e.Action]; ok && e.Action != 0 && e.Event != "" {
-			out[i].text = outcome(out[i].text, e)
+			out[i].text = outcome(out[i], e)
 			continue
 		}
 		if e.Event == model.EvRegistered {
@@ -174,7 +175,7 @@ func (x *explanation) lines() []told {
 		if e.Action != 0 && e.Event == "" {
 			byAction[e.Action] = len(out)
 		}
-		out = append(out, told{at: e.Wall, text: text, action: e.Action})
+		out = append(out, told{at: e.Wall, text: text, action: e.Action, do: e.Do})
 	}
 	return out
 }
@@ -254,9 +255,13 @@ func actionText(e model.Entry) string {
 }
 
 // outcome adds to an action's line how it ended.
-func outcome(text string, e model.Entry) string {
+func outcome(act told, e model.Entry) string {
+	text := act.text
 	switch e.Event {
 	case model.EvFailed:
+		if act.do == model.PrimNotify {
+			return text + " - nobody heard it: " + e.Text
+		}
 		return text + " - this failed and was undone: " + e.Text
 	case model.EvDone:
 		if e.Took >= 10*time.Millisecond {
