@@ -24,6 +24,21 @@ func TestDoctorFindsNothing(t *testing.T) {
 	}
 }
 
+// A shipped policy that asks for longer pauses than the node allows is told of,
+// and nothing to be mended.
+func TestDoctorLetsTheNodesLimitsHold(t *testing.T) {
+	h := healthyHost(t)
+	h.daemon(good())
+	h.write("etc/gimbal/gimbald.toml", "[policy]\ndefault = \"tail\"\n")
+	h.expect()
+	for _, f := range h.doc.findings {
+		if f.Check == "policies" && strings.Contains(f.Text, "max_pause is 1m") {
+			return
+		}
+	}
+	t.Errorf("nothing is said of max_pause: %+v", h.doc.findings)
+}
+
 func TestDoctorFinds(t *testing.T) {
 	slurm := func(h *host, old, new string) {
 		b, err := os.ReadFile(filepath.Join(h.dir, "etc/slurm/slurm.conf"))
