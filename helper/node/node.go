@@ -365,6 +365,13 @@ func (n *Node) Credited(id model.TenantID, d time.Duration) {
 	n.push(model.Event{Kind: model.EvCredited, Tenant: id, Took: d, Text: fmt.Sprintf("%s added to the job's time limit", d)})
 }
 
+// Ordered tells whether a person's order for a tenant is on its way to the engine.
+func (n *Node) Ordered(id model.TenantID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.events, func(ev model.Event) bool { return ev.Kind == model.EvOrder && ev.Tenant == id })
+}
+
 // Order hands a person's order to the engine; nil ends the one in force.
 func (n *Node) Order(id model.TenantID, o *model.Order) {
 	n.push(model.Event{Kind: model.EvOrder, Tenant: id, Order: o})

@@ -342,3 +342,17 @@ func TestDegradedIsSaidOnce(t *testing.T) {
 		t.Errorf("said %d times", n)
 	}
 }
+
+// TestAnOrderOnItsWay: until the engine has taken an order in, it is known to be
+// on its way.
+func TestAnOrderOnItsWay(t *testing.T) {
+	s := newStage(t)
+	s.n.Order("1@1", &model.Order{Do: model.PrimPause})
+	if !s.n.Ordered("1@1") || s.n.Ordered("2@1") {
+		t.Errorf("on their way: %v, %v; want that of the first alone", s.n.Ordered("1@1"), s.n.Ordered("2@1"))
+	}
+	s.n.Sample(0)
+	if s.n.Ordered("1@1") {
+		t.Error("the engine took it in, and it is on its way")
+	}
+}

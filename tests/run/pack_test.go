@@ -82,6 +82,15 @@ func TestOwnerSteers(t *testing.T) {
 			}
 			h.awaitState(alice, "r1", step.want)
 		}
+		for range 5 { // a release that follows at once ends the order all the same
+			if out, err := h.order(alice, "pause", "r1"); err != nil {
+				t.Fatalf("pause: %v: %s", err, out)
+			}
+			if out, err := h.order(alice, "release", "r1"); err != nil || out != "released r1\n" {
+				t.Fatalf("release: %v: %s", err, out)
+			}
+		}
+		h.awaitState(alice, "r1", "RUNNING")
 		h.await("no order to be left", func() bool {
 			out, err := h.order(alice, "release", "r1")
 			return err == nil && out == "r1 has no order that could be ended\n"

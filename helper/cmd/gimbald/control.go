@@ -43,7 +43,7 @@ func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) 
 				denied = no
 				continue
 			}
-			if order.Do == "" && !stands(e, t.ID) {
+			if order.Do == "" && !d.ordered(e, t.ID) {
 				out.Notes = append(out.Notes, t.Name()+" has no order that could be ended")
 				continue
 			}
@@ -105,7 +105,7 @@ func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order, all boo
 		note = d.spared(t)
 	case model.PrimResume:
 		if !all {
-			if stands(e, t.ID) {
+			if d.ordered(e, t.ID) {
 				d.node.Order(t.ID, &model.Order{Do: "", UID: o.UID, Why: o.Why})
 			}
 			return "runs when its turn comes: root and the operators order who runs before others", nil
@@ -175,6 +175,11 @@ func mayControl(p wire.Peer, all bool, e *engine.Engine, t *model.Tenant, do mod
 		return wire.Errorf(wire.CodeDenied, "%s was ordered by %s; root and operators may order otherwise", o.Do, o.By())
 	}
 	return nil
+}
+
+// ordered tells whether a person's order for a tenant is in force, or about to be.
+func (d *daemon) ordered(e *engine.Engine, id model.TenantID) bool {
+	return stands(e, id) || d.node.Ordered(id)
 }
 
 // stands tells whether a person's order for a tenant is in force.
