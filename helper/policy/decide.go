@@ -47,7 +47,8 @@ type Decider struct {
 	devices map[string]*[]episode // of guards that look at GPUs
 	planner planner
 	picker  picker
-	with    []*view // scratch: who would compute together
+	with    []*view   // scratch: who would compute together
+	got     []float64 // scratch: of the GPU, by those who compute together
 	actions []model.Action
 }
 

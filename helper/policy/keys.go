@@ -48,7 +48,7 @@ var keys = []key{
 	textKey("share.throttle_reason", "what a tenant is told that is throttled; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.ThrottleReason }),
 	timeKey("share.period", "200ms", "in which a throttled tenant runs once, for its share, and is stopped once; 100ms to 10s", func(b *builder) *time.Duration { return &b.p.Share.Period }),
 
-	numberKey("place.rank", "place.gain", "where Gimbal chooses a tenant's GPUs (node.place of gimbald.toml): the order of those on which its memory fits, highest first; then the one with the fewest tenants, the least utilised, the one with most free memory", inPlace, func(b *builder) **Number { return &b.p.Place.Rank }),
+	numberKey("place.rank", "", "where Gimbal chooses a tenant's GPU (node.place of gimbald.toml): the order of those on which its memory fits, highest first. Of equal ones, and without it, the one with the fewest tenants, then the one with the highest place.gain, the least utilised, the one with most free memory. A job of several GPUs keeps Slurm's", inPlace, func(b *builder) **Number { return &b.p.Place.Rank }),
 
 	{Key{"cap.mps", "true or false", "false", "whether a job's processes are clients of MPS, where mps.pipe_directory of gimbald.toml names a control daemon that answers"}, setBool(func(b *builder) *bool { return &b.p.Cap.MPS })},
 	numberKey("cap.sm", "", "the share of the multiprocessors that each of its processes may use under MPS; 1 and more, and unknown: all", inCap, func(b *builder) **Number { return &b.p.Cap.SM }),

@@ -5,41 +5,46 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
-// Placing asks which GPUs a tenant is to have that is about to be launched.
+// Placing asks which GPU a tenant is to have that is about to be launched.
 type Placing struct {
 	Tenant *model.Tenant // its registration and terms; not one of the node's yet, and without GPUs
-	GPUs   int           // how many it gets
+	GPUs   int           // how many Slurm gave it, on all nodes
 	Among  []string      // UUIDs of those that it may have: the caller counts shards
 	Most   int           // tenants that a GPU may have, it included; 0: any number
 }
 
 // Placed is where a tenant is to go.
 type Placed struct {
-	GPUs []string // as many as were asked for, in the driver's order; none where it fits on too few
-	Why  string   // in words
+	GPU string // its UUID; "" where Slurm's choice stays
+	Why string // in words
 }
 
-// Place chooses the GPUs on which a tenant fits best beside those that were
-// given them. What must be comes first: the driver shows the GPU without a
-// fault and not as an instance of a partitioned one, it has fewer than Most
-// tenants, and the tenant's claim fits into the memory that is left when all
-// there have what they may count on. Of these GPUs the ones with the highest
-// place.rank of their own policies are taken; without it, those where the
-// tenant adds most: what all there do with it less what they do without, as
-// share.value has it (else their speeds, learnt or guessed), in turns as the
-// policy shares them. Ties go to the GPU with the fewest tenants, then to the
-// least utilised, the one with most free memory, the lowest index.
+// Place chooses the GPU on which a tenant fits best beside those that were
+// given it. Jobs of several GPUs keep Slurm's: on the same GPUs they take turns
+// as one, on GPUs chosen one by one they do not.
+//
+// What must be comes first: the driver shows the GPU without a fault and not as
+// an instance of a partitioned one, it has fewer than Most tenants, and the
+// tenant's claim fits into the memory that is left when all there have what they
+// may count on. Of these GPUs the one with the highest place.rank of its own
+// policy is taken; of equal ones, and without it, the one
+// with the fewest tenants, and of such the one where the tenant adds most: what
+// all there do with it less what they do without, as share.value has it (else
+// their speeds, learnt or guessed), in turns as the policy shares them. Then comes
+// the least utilised, the one with most free memory, the lowest index.
 //
 // It is pure, and does not look at what a decision remembers: use a decider of
 // its own for it, since what the last decision of this one found is forgotten.
 // Demands are those of Options.Demand, else of what a tenant took so far.
 func (d *Decider) Place(n *model.Node, ask Placing, now time.Duration) Placed {
+	if ask.GPUs != 1 {
+		return Placed{Why: fmt.Sprintf("has %d GPUs: Slurm chooses them", ask.GPUs)}
+	}
 	d.begin(n, now)
 	for i := range d.views {
 		v := &d.views[i]
@@ -55,18 +60,18 @@ func (d *Decider) Place(n *model.Node, ask Placing, now time.Duration) Placed {
 			}
 		}
 	}
-	if ask.GPUs <= 0 || len(offers) < ask.GPUs {
-		return Placed{Why: fmt.Sprintf("fits on %d of %d GPUs, and needs %d", len(offers), len(ask.Among), ask.GPUs)}
+	if len(offers) == 0 {
+		return Placed{Why: fmt.Sprintf("fits on none of %d GPUs", len(ask.Among))}
 	}
 	slices.SortFunc(offers, better)
-	return placed(offers, ask.GPUs)
+	return placed(offers)
 }
 
 // offer is a GPU that a tenant may have.
 type offer struct {
 	g     *gpuView
 	with  []*view // on it already
-	rank  float64 // NaN: unknown, the lowest
+	rank  float64 // place.rank, 0 without it; NaN: unknown, the lowest
 	gain  float64 // what all on it do with the tenant less what they do without it
 	turns int     // in which they do it
 	free  float64 // memory before the tenant comes; NaN: unknown
@@ -125,7 +130,6 @@ func (d *Decider) appraise(o *offer, v *view) {
 	if math.Abs(o.gain) < 1e-9*math.Max(math.Abs(with), math.Abs(without)) {
 		o.gain = 0 // what is left are roundings
 	}
-	o.rank = o.gain
 	if rank := o.g.p.Place.Rank; rank != nil {
 		d.env.t, d.env.mate, d.env.g, d.env.with, d.env.offer = v, nil, o.g, nil, o
 		o.rank = rank.eval(&d.env)
@@ -169,7 +173,7 @@ func (d *Decider) takeTurn(waiting []*view, g *gpuView) (group, rest []*view) {
 
 // better compares two offers, the better first.
 func better(a, b offer) int {
-	return cmp.Or(highest(a.rank, b.rank), cmp.Compare(len(a.with), len(b.with)),
+	return cmp.Or(highest(a.rank, b.rank), cmp.Compare(len(a.with), len(b.with)), highest(a.gain, b.gain),
 		highest(-reading(a.g.gpu.Util), -reading(b.g.gpu.Util)), highest(a.free, b.free),
 		cmp.Compare(a.g.gpu.Index, b.g.gpu.Index))
 }
@@ -177,26 +181,22 @@ func better(a, b offer) int {
 // highest compares two numbers, the higher first and unknown last.
 func highest(a, b float64) int { return cmp.Compare(b, a) } // NaN is below all others
 
-// placed takes the first offers, and says why, with the best that was left.
-func placed(offers []offer, n int) Placed {
-	var why []string
-	for _, o := range offers[:n] {
-		why = append(why, o.words())
-	}
-	out := Placed{Why: "fits best on " + strings.Join(why, ", ")}
-	if len(offers) > n {
-		out.Why += ", before " + offers[n].words()
-	}
-	taken := offers[:n]
-	slices.SortFunc(taken, func(a, b offer) int { return cmp.Compare(a.g.gpu.Index, b.g.gpu.Index) })
-	for _, o := range taken {
-		out.GPUs = append(out.GPUs, o.g.uuid)
+// placed takes the first offer, and says why, with the one that was second.
+func placed(offers []offer) Placed {
+	first := &offers[0]
+	out := Placed{GPU: first.g.uuid, Why: "fits best on " + first.words("")}
+	if len(offers) > 1 {
+		second, but := &offers[1], ""
+		if highest(first.rank, second.rank) == 0 && len(second.with) > len(first.with) {
+			but = ", more tenants"
+		}
+		out.Why += ", before " + second.words(but)
 	}
 	return out
 }
 
-// words names the GPU, who is on it, and what it is ranked by.
-func (o *offer) words() string {
+// words names the GPU, who is on it, what it is ranked by, and what else counts.
+func (o *offer) words(but string) string {
 	mates := "alone"
 	for i, v := range o.with {
 		switch {
@@ -208,9 +208,12 @@ func (o *offer) words() string {
 			mates += fmt.Sprintf(" and %d more", len(o.with)-3)
 		}
 	}
-	rank := "unknown"
-	if !math.IsNaN(o.rank) {
-		rank = fmt.Sprintf("%+.3g", o.rank)
+	by, number := o.gain, "unknown"
+	if o.g.p.Place.Rank != nil {
+		by = o.rank
 	}
-	return fmt.Sprintf("GPU %s (%s: %s)", o.g.name(), mates, rank)
+	if !math.IsNaN(by) {
+		number = fmt.Sprintf("%+.3g", by)
+	}
+	return fmt.Sprintf("GPU %s (%s: %s%s)", o.g.name(), mates, number, but)
 }

@@ -1,6 +1,9 @@
 package policy
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // joins tells whether v may compute with those that were chosen before it on
 // its GPUs: where the rules allow it on each of them, and it is worth it on all
@@ -125,10 +128,21 @@ func (e *env) valueOf(v *view, g *gpuView) float64 {
 	return e.speedGuess()
 }
 
-// speedOf is a tenant's speed beside all that compute with it. They delay it
-// one by one: beside two of which each makes its work last d1 and d2 times as
-// long it lasts 1 + (d1-1) + (d2-1) times as long.
+// speedOf is a tenant's speed beside all that compute with it: as they delay it,
+// and no more than its part of the GPU allows, where it is known how much of it a
+// tenant needs.
 func (e *env) speedOf(v *view) float64 {
+	x := e.delayed(v)
+	if len(e.with) > 2 && x > 0 && v.m.demand > 0 {
+		x = math.Min(x, e.part()/v.m.demand)
+	}
+	return x
+}
+
+// delayed is how fast a tenant is that the others delay one by one: beside two of
+// which each makes its work last d1 and d2 times as long it lasts
+// 1 + (d1-1) + (d2-1) times as long.
+func (e *env) delayed(v *view) float64 {
 	longer := 1.0
 	for _, o := range e.with {
 		if o != v {
@@ -136,6 +150,48 @@ func (e *env) speedOf(v *view) float64 {
 		}
 	}
 	return 1 / longer // 0 beside one that stops it, NaN beside one of which nothing is known
+}
+
+// busy is the demand from which on a tenant alone leaves nothing of the GPU idle.
+const busy = 0.95
+
+// part is the most of the GPU's time that one of several tenants gets where their
+// delays alone would give them more than there is: who wants less leaves the rest
+// to the others (max-min fairness). How much there is, the two show that get most
+// of it together, and it is all of it at least where nobody would keep it busy
+// alone. Who was not seen yet does not count.
+func (e *env) part() float64 {
+	got, most, full := e.d.got[:0], 0.0, false
+	for i, o := range e.with {
+		if x := o.m.demand * e.delayed(o); x > 0 {
+			got = append(got, x)
+		}
+		full = full || o.m.demand >= busy
+		for _, p := range e.with[:i] {
+			most = math.Max(most, e.gets(o, p)+e.gets(p, o))
+		}
+	}
+	if !full {
+		most = math.Max(1, most)
+	}
+	e.d.got = got
+	slices.Sort(got)
+	for k, x := range got {
+		part := most / float64(len(got)-k)
+		if x > part {
+			return part
+		}
+		most -= x
+	}
+	return math.Inf(1)
+}
+
+// gets is how much of the GPU's time a gets beside b, as far as it is known.
+func (e *env) gets(a, b *view) float64 {
+	if x := a.m.demand * e.d.speed(a, b); x > 0 {
+		return x
+	}
+	return 0
 }
 
 // unseenDemand is taken for what a tenant needs of the multiprocessors before

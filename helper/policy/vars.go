@@ -98,7 +98,7 @@ var ofTenant = []accessor{
 	number("tenant.deadline_in", "s", "until its deadline, below 0 when missed; unknown without one", deadlineIn),
 	number("tenant.limit_in", "s", "until the job's time limit; unknown without one", limitIn),
 	number("tenant.remaining", "s", "computing time that it still needs, alone, as predicted; unknown until it is learnt", remaining),
-	number("tenant.speed", "share", "its speed beside all that would compute with it, over its speed alone; unknown until it is learnt", func(e *env, v *view) float64 { return e.speedOf(v) }),
+	number("tenant.speed", "share", "its speed beside all that would compute with it, over its speed alone; unknown until it is learnt. More than two delay each other one by one, and together get no more of the GPU than the two of them that get most of it, or all of it where nobody keeps it busy alone, by their demands", func(e *env, v *view) float64 { return e.speedOf(v) }),
 	number("tenant.speed_guess", "share", "its speed beside all that would compute with it, guessed: 1, or less where their demands together are more than 1; who was not seen yet is taken to need 0.7", func(e *env, _ *view) float64 { return e.speedGuess() }),
 	number("tenant.memory_declared", "bytes", "peak memory on each GPU that it stated; unknown if it did not", func(_ *env, v *view) float64 { return reading(v.t.Terms.Memory) }),
 	number("tenant.memory_used", "bytes", "memory that it uses, on gpu or on the GPU where it uses most", memoryUsed),

@@ -164,14 +164,14 @@ func (e *policyWords) turns() {
 		config.FormatDuration(e.p.Share.Quantum)))
 }
 
-// place says which GPUs a tenant is given.
+// place says which GPU a tenant is given.
 func (e *policyWords) place() {
 	rank := e.p.Place.Rank
 	if rank == nil {
 		return
 	}
-	e.title("Which GPUs a tenant is given, where the node leaves it to Gimbal")
-	e.item("Of those with room for it the ones of the highest rank, where unknown is lowest. The rank:")
+	e.title("Which GPU a tenant is given, where the node leaves it to Gimbal")
+	e.item("Of those with room for it the one of the highest rank, where unknown is lowest, and of equal ones the one with the fewest tenants. The rank:")
 	e.rule(rank.Source())
 }
 

@@ -198,10 +198,10 @@ func (d *daemon) choose(r model.Registration, t *model.Tenant, known []model.GPU
 			Tenant: &comer, GPUs: len(t.GPUs), Among: withShards(&n, known, site.Shards-each),
 		}, clock())
 	})
-	if err != nil || found.GPUs == nil {
+	if err != nil || found.GPU == "" {
 		return s
 	}
-	s.gpus, s.why = found.GPUs, found.Why
+	s.gpus, s.why = []string{found.GPU}, found.Why
 	if !slices.Equal(s.gpus, s.slurm) {
 		s.why = fmt.Sprintf("Slurm gave %s: %s", names(s.slurm, known), found.Why)
 	}

@@ -52,7 +52,7 @@ type tenant struct {
 	id   model.TenantID
 	task *sim.Task
 	gpus []int // numbers on the node
-	sm   float64
+	sm   model.Reading[float64]
 	used map[string]model.Usage
 }
 
@@ -100,7 +100,7 @@ const firstPID = 2
 func (n *instance) register(t *sim.Task, gpus []int) {
 	id := model.TenantID(strconv.Itoa(t.Index+1) + "@1")
 	n.tenants = append(n.tenants, &tenant{
-		id: id, task: t, gpus: gpus, sm: demand(t.Job), used: make(map[string]model.Usage, len(gpus)),
+		id: id, task: t, gpus: gpus, sm: share(demand(t.Job)), used: make(map[string]model.Usage, len(gpus)),
 	})
 	grant := &model.Grant{Whole: true, Terms: n.s.options.terms(t.Job)}
 	if len(t.Nodes) > 1 {
@@ -152,6 +152,14 @@ func (n *instance) Sample(now time.Duration) model.Sample {
 	return s
 }
 
+// share is a reading of a share, which may be unknown.
+func share(x float64) model.Reading[float64] {
+	if math.IsNaN(x) {
+		return model.Unknown[float64]()
+	}
+	return model.Known(x)
+}
+
 // look is what the driver would show of a tenant.
 func (n *instance) look(t *tenant) model.TenantSample {
 	m := n.engine.Node.Tenant(t.id)
@@ -160,7 +168,7 @@ func (n *instance) look(t *tenant) model.TenantSample {
 		return s
 	}
 	s.Busy = m.State.Computes()
-	sm := 0.0
+	sm := model.Known(0.0)
 	if s.Busy {
 		sm = t.sm
 	}
@@ -169,7 +177,7 @@ func (n *instance) look(t *tenant) model.TenantSample {
 		used = 0
 	}
 	for _, g := range t.gpus {
-		t.used[uuid(g)] = model.Usage{Procs: 1, Memory: model.Known(used), SM: model.Known(sm)}
+		t.used[uuid(g)] = model.Usage{Procs: 1, Memory: model.Known(used), SM: sm}
 	}
 	s.Use = t.used
 	return s

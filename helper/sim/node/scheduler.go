@@ -22,10 +22,9 @@ type Options struct {
 	// Remaining says that the policy is told how long each job still needs
 	// alone, as those baselines are that order jobs by it.
 	Remaining bool
-	// Place says that of the node's GPUs with a slot a task on one GPU gets that on
-	// which it fits best, by the policy; else the one with the fewest tenants.
-	// Tasks on several GPUs always get those: on the same GPUs as others they take
-	// turns with them as one.
+	// Place says that of the node's GPUs with a slot a task gets the one that the
+	// policy chooses, see [policy.Decider.Place]; else, and where it leaves that to
+	// Slurm, those with the fewest tenants.
 	Place bool
 	// Unlearnt says that the policy is not told how fast tenants run beside each
 	// other: it guesses, as on a node that has not learnt it.
@@ -136,7 +135,7 @@ func (s *scheduler) Place(t *sim.Task, closed []sim.Share) bool {
 	if seats == nil {
 		return false
 	}
-	if s.options.Place && len(seats) == 1 && len(seats[0].gpus) == 1 {
+	if s.options.Place {
 		at := &seats[0]
 		at.gpus[0] = s.nodes[at.node].place(t, at.gpus[0], s.floor.open(at.node, t.Job))
 	}
@@ -179,7 +178,8 @@ func (s *scheduler) pair(a, b *sim.Task) (float64, float64) {
 	return v[0], v[1]
 }
 
-// demand is the share of a GPU's time that a job keeps it busy alone.
+// demand is the share of a GPU's time that a job keeps it busy alone, NaN where the
+// trace does not say: the policy is told no more than [speed.Model] counts with.
 func demand(j *sim.Job) float64 {
 	if j.Util > 0 {
 		return j.Util
@@ -187,5 +187,5 @@ func demand(j *sim.Job) float64 {
 	if j.Stages.Sum() > 0 && j.IterTime > 0 {
 		return min(1, j.Stages[1]/j.IterTime)
 	}
-	return 1
+	return math.NaN()
 }
