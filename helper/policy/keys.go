@@ -37,15 +37,15 @@ var keys = []key{
 	numberKey("share.tier", "0", "tenants of a higher tier go before all of a lower one", inOrder, func(b *builder) **Number { return &b.p.Share.Tier }),
 	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first", inOrder, func(b *builder) **Number { return &b.p.Share.Rank }),
 	ruleKey("share.admit", "true", "whether a tenant whose memory fits may start on the GPU", inAdmit, func(b *builder) **Rule { return &b.p.Share.Admit }),
-	textKey("share.admit_reason", "what a tenant is told that admit keeps out; {tenant} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.AdmitReason }),
+	saidKey("share.admit_reason", "what a tenant is told that admit keeps out", "{tenant}, {gpu}", func(b *builder) *string { return &b.p.Share.AdmitReason }),
 	ruleKey("share.pair", "true", "whether a tenant may compute beside one that was chosen before it (mate); asked for each mate on each shared GPU", inPair, func(b *builder) **Rule { return &b.p.Share.Pair }),
 	numberKey("share.value", "", "what a tenant's computing is worth beside those that compute with it; one joins those that were chosen only where all are worth more together than without it", inValue, func(b *builder) **Number { return &b.p.Share.Value }),
 	{Key{"share.best", "true or false", "false", "with value: those compute that are worth most together over all of the node's GPUs; else the first in the order, and others join"}, setBool(func(b *builder) *bool { return &b.p.Share.Best })},
 	{Key{"share.plan", "true or false", "false", "with value: those of the same GPUs share a turn for which the whole pack is worth most when all turns are as long; else the first in the order choose, and others join"}, setPlan},
-	textKey("share.pair_reason", "what a tenant is told that pair keeps from computing; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.PairReason }),
+	saidKey("share.pair_reason", "what a tenant is told that pair keeps from computing", "{tenant}, {mate}, {gpu}", func(b *builder) *string { return &b.p.Share.PairReason }),
 
 	numberKey("share.throttle", "", "the share of time that a tenant gets beside one that was chosen before it (mate); asked for each mate on each shared GPU, the least counts. 1 and more, and unknown: all of it; below 0.05: 0.05; 0 and less: it does not compute beside it. One that computes with several processes or on several GPUs is never throttled: it takes turns with that mate", inPair, func(b *builder) **Number { return &b.p.Share.Throttle }),
-	textKey("share.throttle_reason", "what a tenant is told that is throttled; {tenant}, {mate} and {gpu} stand for names", func(b *builder) *string { return &b.p.Share.ThrottleReason }),
+	saidKey("share.throttle_reason", "what a tenant is told that is throttled", "{tenant}, {mate}, {gpu}", func(b *builder) *string { return &b.p.Share.ThrottleReason }),
 	timeKey("share.period", "200ms", "in which a throttled tenant runs once, for its share, and is stopped once; 100ms to 10s", func(b *builder) *time.Duration { return &b.p.Share.Period }),
 
 	numberKey("place.rank", "", "where Gimbal chooses a tenant's GPU (node.place of gimbald.toml): the order of those on which its memory fits, highest first. Of equal ones, and without it, the one with the fewest tenants, then the one with the highest place.gain, the least utilised, the one with most free memory. A job of several GPUs keeps Slurm's", inPlace, func(b *builder) **Number { return &b.p.Place.Rank }),
@@ -74,7 +74,7 @@ var keys = []key{
 	{Key{"guard.do", "list", "", "the first of these that is possible: swap, pause, throttle, notify, evict, warn"}, setDo},
 	{Key{"guard.share", "number", "", "the share of time that throttle leaves, 0.05 to 0.99, of each share.period"}, setShare},
 	{Key{"guard.who", "text", `"offender"`, `"offender": the tenant itself; "lowest rank": the admitted one of the lowest tier, and rank in it, on that GPU`}, setWho},
-	textKey("guard.say", "what the tenant is told", func(b *builder) *string { return &b.g.Say }),
+	saidKey("guard.say", "what the tenant is told", "{tenant}", func(b *builder) *string { return &b.g.Say }),
 }
 
 // Keys lists the keys of a policy file, in the order in which it is shown.
@@ -110,6 +110,38 @@ func textKey(path, meaning string, to func(*builder) *string) key {
 			*to(b) = s
 		}
 	}}
+}
+
+// standIn is what may stand for a name in a text that a tenant is told.
+var standIn = regexp.MustCompile(`\{\w+\}`)
+
+// saidKey is a text that a tenant is told, in which those of names, separated by
+// commas, stand for names.
+func saidKey(path, meaning, names string, to func(*builder) *string) key {
+	known := strings.Split(names, ", ")
+	stand := last(names) + " stands for its name"
+	if len(known) > 1 {
+		stand = last(names) + " stand for names"
+	}
+	k := textKey(path, meaning+"; "+stand, to)
+	set := k.set
+	k.set = func(b *builder, at string, v any) {
+		set(b, at, v)
+		for _, name := range standIn.FindAllString(*to(b), -1) {
+			if !slices.Contains(known, name) {
+				b.fault(at, "%s: %s stands for nothing here; %s", path, name, stand)
+			}
+		}
+	}
+	return k
+}
+
+// last puts "and" between the last two of a list.
+func last(list string) string {
+	if i := strings.LastIndex(list, ", "); i >= 0 {
+		return list[:i] + " and " + list[i+2:]
+	}
+	return list
 }
 
 func timeKey(path, def, meaning string, to func(*builder) *time.Duration) key {
