@@ -113,7 +113,9 @@ func stateFields() []Field {
 		{"ReqPolicy", 10, false, false, "policy that the job asked for", terms(func(t *model.Terms) string { return t.Policy })},
 		{"Class", 13, false, false, "guaranteed or opportunistic", terms(func(t *model.Terms) string { return string(t.Class) })},
 		{"Weight", 6, false, true, "its share of time relative to its mates", terms(func(t *model.Terms) string { return strconv.FormatFloat(t.Weight, 'g', 4, 64) })},
-		{"Placed", 30, true, false, "why Gimbal chose its GPUs, empty where Slurm did", terms(func(t *model.Terms) string { return t.Placed })},
+		{"Placed", 30, true, false, "why Gimbal chose its GPUs, empty where Slurm did", func(r *Row) string {
+			return tenantOnly(r, func() string { return r.View.Terms.Placed })
+		}},
 		{"Notes", 30, true, false, "what of the request was lowered, and why", terms(func(t *model.Terms) string { return strings.Join(t.Notes, "; ") })},
 		{"Exempt", 20, true, false, "why it is never stopped", func(r *Row) string { return known(r, r.View.Exempt) }},
 		{"Holds", 6, false, true, "how often it was held", tally(func(t *model.Tally) int { return t.Holds })},

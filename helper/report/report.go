@@ -124,12 +124,28 @@ func (r *Report) tenants() []tenantTime {
 		if t := byID[v.ID]; t != nil {
 			t.view = v
 			t.sm, t.peak = r.taken(v.ID)
+			r.fromLife(t)
 			out = append(out, *t)
 			delete(byID, v.ID)
 		}
 	}
 	sort.SliceStable(out, func(i, k int) bool { return out[i].view.Start.Before(out[k].view.Start) })
 	return out
+}
+
+// fromLife takes what no stretch of load tells from what is known of a tenant whose
+// whole life the report tells: a short one has no stretch, and one that just came
+// none yet.
+func (r *Report) fromLife(t *tenantTime) {
+	if t.view.Start.Before(r.course.Start) || t.view.End.After(r.course.End) {
+		return
+	}
+	if !t.sm.Known() {
+		t.sm = t.view.Tally.Util()
+	}
+	if most, ok := maxPeak(t.view); ok && !t.peak.Known() {
+		t.peak = model.Known(float64(most))
+	}
 }
 
 // taken is a tenant's mean share of the multiprocessors of its GPUs, and the

@@ -237,14 +237,20 @@ func (r *Row) maxMemory() string {
 	if r.Step != nil {
 		return ""
 	}
-	if len(r.View.Peak) == 0 {
+	highest, ok := maxPeak(r.View)
+	if !ok {
 		return known(r, "")
 	}
-	highest := model.Bytes(0)
-	for _, b := range r.View.Peak {
+	return Memory(highest, r.page.unit)
+}
+
+// maxPeak is the most memory that was seen on one of a tenant's GPUs; ok is false
+// where none was seen.
+func maxPeak(v *model.View) (highest model.Bytes, ok bool) {
+	for _, b := range v.Peak {
 		highest = max(highest, b)
 	}
-	return Memory(highest, r.page.unit)
+	return highest, len(v.Peak) > 0
 }
 
 func (r *Row) memory() string {
