@@ -120,26 +120,27 @@ func (d *Decider) Why(id model.TenantID) (why model.Reason, ok bool) {
 }
 
 // Spares says why, by the last decision, a tenant that runs would not be paused at
-// once if a person ordered that; ok is false where it would be.
-func (d *Decider) Spares(id model.TenantID) (why model.Reason, ok bool) {
+// once if a person ordered that, and until when at least, 0 where it never is; ok is
+// false where it would be.
+func (d *Decider) Spares(id model.TenantID) (why model.Reason, until time.Duration, ok bool) {
 	m := d.memos[id]
 	if m == nil || m.view == nil || m.round != d.round || !m.view.t.State.Runs() {
-		return model.Reason{}, false
+		return model.Reason{}, 0, false
 	}
 	v := *m.view
 	switch t := v.t; {
 	case t.Exempt != "":
 		v.why = verdict{code: exempt}
 	case t.Retry > d.now:
-		v.why = verdict{code: failed}
+		v.why, until = verdict{code: failed}, t.Retry
 	case t.Settle > d.now:
-		v.why = verdict{code: settling}
+		v.why, until = verdict{code: settling}, t.Settle
 	case d.now < d.youngUntil(&v):
-		v.why = verdict{code: young}
+		v.why, until = verdict{code: young}, d.youngUntil(&v)
 	default:
-		return model.Reason{}, false
+		return model.Reason{}, 0, false
 	}
-	return d.reason(&v), true
+	return d.reason(&v), until, true
 }
 
 // wake asks for a decision at a time to come.

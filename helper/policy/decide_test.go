@@ -44,12 +44,13 @@ func TestSparesTellsOfLaunches(t *testing.T) {
 	r.decide()
 	r.run(20 * time.Second)
 	for id, want := range map[model.TenantID]string{"1": "after a launch, for 1", "2": "reasons", "3": "", "4": ""} {
-		if why, ok := r.d.Spares(id); ok != (want != "") || !strings.Contains(why.Text, want) {
-			t.Errorf("%s: %+v, want %q", id, why, want)
+		why, until, ok := r.d.Spares(id)
+		if ok != (want != "") || !strings.Contains(why.Text, want) || (until > r.now) != (id == "1") {
+			t.Errorf("%s: until %s: %+v, want %q", id, until, why, want)
 		}
 	}
 	r.run(40 * time.Second)
-	if why, ok := r.d.Spares("1"); ok {
+	if why, _, ok := r.d.Spares("1"); ok {
 		t.Errorf("after its launch: %+v", why)
 	}
 }

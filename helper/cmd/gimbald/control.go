@@ -102,7 +102,7 @@ func (d *daemon) operates(ctx context.Context, p wire.Peer) bool {
 func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order, all bool) (note string, err error) {
 	switch o.Do {
 	case model.PrimPause:
-		note = d.spared(t)
+		note = d.spared(t, o.Until)
 	case model.PrimResume:
 		if !all {
 			if d.ordered(e, t.ID) {
@@ -121,12 +121,17 @@ func (d *daemon) obey(e *engine.Engine, t *model.Tenant, o *model.Order, all boo
 	return note, nil
 }
 
-// spared says why a tenant that runs is not paused at once, "" if it may be.
-func (d *daemon) spared(t *model.Tenant) string {
-	if why, ok := d.decider.Spares(t.ID); ok {
-		return "goes on for now: " + why.Text
+// spared says why a tenant that runs is not paused at once, "" if it may be, and
+// where the order lapses before, that it never is.
+func (d *daemon) spared(t *model.Tenant, lapses time.Duration) string {
+	why, until, ok := d.decider.Spares(t.ID)
+	switch {
+	case !ok:
+		return ""
+	case until == 0, lapses != 0 && lapses <= until:
+		return "goes on, no pause comes of this order: " + why.Text
 	}
-	return ""
+	return "goes on for now: " + why.Text
 }
 
 func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {

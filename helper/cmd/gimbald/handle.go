@@ -218,15 +218,17 @@ func (d *daemon) tellOrder(n *model.Node, v *model.View, now time.Duration) {
 	}
 }
 
-// tellWhy renews the reason of a tenant that waits, and says why one runs that is to
-// be paused: what the journal has is of when its state changed. It is for the loop
+// tellWhy renews the reason of a tenant: what the journal has is of when its state
+// changed. Of one that runs only the words are renewed, which name the policy in
+// force, as long as the reason stands, unless it is to be paused. It is for the loop
 // alone.
 func (d *daemon) tellWhy(v *model.View) {
-	pausing := v.Order != nil && v.Order.Do == model.PrimPause
-	if !v.State.Stopped() && !(pausing && v.State.Runs()) {
+	why, ok := d.decider.Why(v.ID)
+	if !ok || why.Text == "" {
 		return
 	}
-	if why, ok := d.decider.Why(v.ID); ok && why.Text != "" {
+	pausing := v.Order != nil && v.Order.Do == model.PrimPause
+	if v.State.Stopped() || v.State.Runs() && (pausing || why.Code == v.Reason.Code) {
 		v.Reason = why
 	}
 }
