@@ -133,7 +133,7 @@ func groupIDs(list []string) (out []uint32, err error) {
 		if err != nil {
 			known, lookErr := user.LookupGroup(g)
 			if lookErr != nil {
-				return nil, fmt.Errorf("no group is called %q", g)
+				return nil, fmt.Errorf("no group is called %q on this host", g)
 			}
 			n, err = strconv.ParseUint(known.Gid, 10, 32)
 		}

@@ -30,7 +30,7 @@ type learntFlags struct {
 
 func (l *learntFlags) set() *pflag.FlagSet {
 	f := newFlags("learnt")
-	f.StringVar(&l.config, "config", config.Path, "`FILE` of gimbald, for the folder where it keeps what it learnt")
+	f.StringVarP(&l.config, "config", "c", config.Path, "`FILE` of gimbald, for the folder where it keeps what it learnt")
 	f.BoolVar(&l.classes, "classes", false, "as job_submit.lua reads it: UID CLASS NAME")
 	return f
 }

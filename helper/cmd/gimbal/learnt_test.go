@@ -16,7 +16,7 @@ func TestLearntHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SLURMD_NODENAME", "n7")
-	code, out, errs := try("learnt", "--config", file)
+	code, out, errs := try("learnt", "-c", file)
 	if code != exitFailed || out != "" || !strings.Contains(errs, "learnt of no job here yet: stat "+dir+"/n7/learnt") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}

@@ -145,10 +145,12 @@ func (s *statusFlags) list(w world) int {
 	if own && note == "" {
 		snap.Tenants = append(snap.Tenants, s.neighbours(w.now())...)
 	}
-	sayWhere(w, "status", note, err)
 	if len(snap.Tenants) == 0 {
-		s.sayUnknown(w)
+		if none := s.unknownUser(); none != nil {
+			return wrongUsage(w, "status", none)
+		}
 	}
+	sayWhere(w, "status", note, err)
 	if s.truncate {
 		truncate(&snap, q)
 	}
@@ -158,17 +160,18 @@ func (s *statusFlags) list(w world) int {
 	return exitFor(err)
 }
 
-// sayUnknown names the users of -u that this host does not know, where nothing of
-// them was found.
-func (s *statusFlags) sayUnknown(w world) {
+// unknownUser names a user of -u that this host does not know. It is for where
+// nothing of him was found: his jobs may have outlived him.
+func (s *statusFlags) unknownUser() error {
 	for _, name := range splitOutside(s.users) {
 		if _, err := strconv.ParseUint(name, 10, 32); err == nil {
 			continue
 		}
 		if _, err := user.Lookup(name); err != nil {
-			fmt.Fprintf(w.stderr, "gimbal status: no user is called %q on this host\n", name)
+			return fmt.Errorf("no user is called %q on this host", name)
 		}
 	}
+	return nil
 }
 
 // sayWhere tells where an answer comes from where it is not the daemon.
