@@ -141,6 +141,11 @@ func TestOwnDaemonEndsAfterTheLast(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "r1|COMPLETED\nr2|COMPLETED") {
 		t.Errorf("status after its end: %v\n%s", err, out)
 	}
+	out, err = h.gimbal(alice, "status", "-n", "-P", "-o", "JobID,State").CombinedOutput()
+	if err != nil || strings.Contains(string(out), "does not answer") || !strings.Contains(string(out), "has ended with your last command") ||
+		!strings.Contains(string(out), "r1|COMPLETED\nr2|COMPLETED") {
+		t.Errorf("status without --offline: %v\n%s", err, out)
+	}
 	j := h.start(alice, "sh", "-c", "echo $GIMBAL_RUN")
 	if h.wait(j); strings.TrimSpace(j.out.String()) != "r3" {
 		t.Errorf("the next daemon's first command is %s", j.out.String())

@@ -12,6 +12,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
 )
 
 const explainUsage = `Usage: gimbal explain [OPTION]... JOB...
@@ -50,7 +51,13 @@ func runExplain(args []string, w world) int {
 	if code, over := parse(f, args, w, explainUsage, check); over {
 		return code
 	}
-	r, err := e.records(model.RecordsQuery{StatusQuery: model.StatusQuery{Jobs: refs}})
+	q := model.RecordsQuery{StatusQuery: model.StatusQuery{Jobs: refs}}
+	r, err := e.records(q)
+	if errors.Is(err, wire.ErrUnreachable) && e.ended() {
+		fmt.Fprintf(w.stderr, "gimbal explain: %s\n", ownEnded)
+		e.offline = true
+		r, err = e.records(q)
+	}
 	if err != nil {
 		return failure(w, "explain", err)
 	}

@@ -270,7 +270,7 @@ func (s *statusFlags) writeSnapshot(w world) int {
 	if err != nil && note == "" {
 		return failure(w, "status", err)
 	}
-	sayWhere(w, "status", note, err)
+	err = s.sayWhere(w, "status", note, err)
 	// Only the GPUs of what is shown: the rest is the node's own matter.
 	snap.Strays, snap.Foreign, snap.Policies = nil, nil, nil
 	snap.GPUs = slices.DeleteFunc(snap.GPUs, func(g model.GPU) bool {

@@ -62,7 +62,7 @@ func runReport(args []string, w world) int {
 	if err != nil && note == "" {
 		return failure(w, "report", err)
 	}
-	sayWhere(w, "report", note, err)
+	err = r.sayWhere(w, "report", note, err)
 	if werr := r.write(rep, w); werr != nil {
 		return failure(w, "report", werr)
 	}

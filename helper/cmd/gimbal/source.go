@@ -37,6 +37,7 @@ type source struct {
 	socket  string
 	state   string
 	offline bool
+	own     bool // the user's own daemon's: see place
 }
 
 // socketFlag adds the option of a command that asks the daemon alone.
@@ -76,11 +77,25 @@ func (s *source) place() {
 	own := config.PrivateSocket(os.Getenv, os.Getuid())
 	state := config.PrivateState(own)
 	if s.socket == wire.DefaultSocket && !there(s.socket) && (there(own) || there(state)) {
-		s.socket = own
+		s.socket, s.own = own, true
 		if s.state == defaultState {
 			s.state = state
 		}
 	}
+}
+
+// ownEnded is said of what a daemon of the user's own left on disk.
+const ownEnded = "your own gimbald has ended with your last command"
+
+// ended tells whether a daemon that does not answer is the user's own and has ended
+// as it should: it took its socket along, and left nobody behind. Where gimbald has
+// run as a service before, one is expected.
+func (s *source) ended() bool {
+	if !s.own || there(s.socket) || there(defaultState) {
+		return false
+	}
+	r, err := journal.Replay(s.state, "")
+	return err == nil && !r.Last.IsZero() && len(r.Live) == 0
 }
 
 func there(path string) bool {

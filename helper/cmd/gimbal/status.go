@@ -150,7 +150,7 @@ func (s *statusFlags) list(w world) int {
 			return wrongUsage(w, "status", none)
 		}
 	}
-	sayWhere(w, "status", note, err)
+	err = s.sayWhere(w, "status", note, err)
 	if s.truncate {
 		truncate(&snap, q)
 	}
@@ -174,14 +174,19 @@ func (s *statusFlags) unknownUser() error {
 	return nil
 }
 
-// sayWhere tells where an answer comes from where it is not the daemon.
-func sayWhere(w world, name, note string, err error) {
+// sayWhere tells where an answer comes from where it is not the daemon. It returns
+// the error that is left: none where the daemon has ended as it should.
+func (s *source) sayWhere(w world, name, note string, err error) error {
+	if err != nil && s.ended() {
+		note, err = ownEnded+"; "+note, nil
+	}
 	switch {
 	case err != nil:
 		fmt.Fprintf(w.stderr, "gimbal %s: %v\ngimbal %s: %s\n", name, err, name, note)
 	case note != "":
 		fmt.Fprintf(w.stderr, "gimbal %s: %s\n", name, note)
 	}
+	return err
 }
 
 // exitFor is the exit code of a command that answered, from disk where the

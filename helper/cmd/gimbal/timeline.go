@@ -63,7 +63,7 @@ func runTimeline(args []string, w world) int {
 	if err != nil && note == "" {
 		return failure(w, "timeline", err)
 	}
-	sayWhere(w, "timeline", note, err)
+	err = t.sayWhere(w, "timeline", note, err)
 	if t.title != "" {
 		line.Title = t.title
 	}
