@@ -113,7 +113,7 @@ func (j *journals) said(jobs []sim.Job) (out []string) {
 	}
 	out = append(out, fmt.Sprintf("the journal is in %s; its clock starts at 2000-01-01T00:00:00 UTC with the trace", where))
 	if !node.Numbered(jobs) {
-		out = append(out, "not all job ids of the trace are numbers as Slurm gives them: the journal calls a job by its place in the trace, from 1 on")
+		out = append(out, "not all job ids of the trace are numbers as Slurm gives them: the journal calls a job by its place in the trace, from 1 on; 'gimbal status --offline --state-dir FOLDER -S 2000-01-01' lists them, with the id as JobName where the trace names no model")
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func TestSimulateJournal(t *testing.T) {
 }
 
 func TestSimulateJournalFolders(t *testing.T) {
-	f := files(t, map[string]string{"trace.csv": "job_id,submit_s,duration_s,gpus\na,0,100,2\nb,1,100,1\n"})
+	f := files(t, map[string]string{"trace.csv": "job_id,submit_s,duration_s,gpus,model\na,0,100,2,\nb,1,100,1,gpt\n"})
 	dir := filepath.Join(t.TempDir(), "journal")
 	code, _, errs := simulateOutput("--trace", f["trace.csv"], "--nodes", "2", "--gpus-per-node", "1", "--policy", "timeslice,throughput", "--journal", dir)
 	if code != 0 || !strings.Contains(errs, "POLICY/nodeN") || !strings.Contains(errs, "by its place in the trace") {
@@ -63,7 +63,11 @@ func TestSimulateJournalFolders(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if story := offline(t, "explain", "--offline", "--state-dir", filepath.Join(dir, "timeslice/node0"), "1"); !strings.Contains(story, "launched") {
+	state := filepath.Join(dir, "timeslice/node0")
+	if got := offline(t, "status", "--offline", "--state-dir", state, "-S", "2000-01-01", "-n", "-P", "-X", "-o", "JobID,JobName"); got != "1|a\n2|gpt\n" {
+		t.Errorf("the names of jobs whose ids are no numbers: %q", got)
+	}
+	if story := offline(t, "explain", "--offline", "--state-dir", state, "1"); !strings.Contains(story, "launched") {
 		t.Errorf("the story of the first job:\n%s", story)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // Numbered says whether all job ids are such as Slurm gives, 12 or 12_3. Then
 // a node's records call jobs by them, else by their place in the trace, from 1
-// on.
+// on, and a job without a model has its id for a name.
 func Numbered(jobs []sim.Job) bool {
 	for i := range jobs {
 		if _, _, ok := numbers(jobs[i].ID); !ok {
@@ -36,11 +36,13 @@ func numbers(id string) (job, task uint32, ok bool) {
 
 // name calls a registration as its job is called.
 func (s *scheduler) name(reg *model.Registration, t *sim.Task) {
-	reg.JobID = uint32(t.Index + 1)
+	reg.JobID, reg.JobName = uint32(t.Index+1), t.Job.Model
 	if s.numbered {
 		reg.JobID, reg.ArrayTask, _ = numbers(t.Job.ID)
 		if reg.ArrayTask != model.NoVal {
 			reg.ArrayJob = reg.JobID
 		}
+	} else if reg.JobName == "" {
+		reg.JobName = t.Job.ID
 	}
 }

@@ -117,7 +117,7 @@ func (n *instance) register(t *sim.Task, gpus []int) {
 func (n *instance) registration(t *sim.Task) *model.Registration {
 	reg := &model.Registration{
 		ArrayTask: model.NoVal, HetOffset: model.NoVal, NNodes: uint32(len(t.Nodes)),
-		Proc: model.ProcID{PID: t.Index + firstPID, Start: 1}, User: t.Job.User, JobName: t.Job.Model,
+		Proc: model.ProcID{PID: t.Index + firstPID, Start: 1}, User: t.Job.User,
 		Account: t.Job.Account, Partition: t.Job.Partition,
 	}
 	n.s.name(reg, t)
@@ -136,6 +136,16 @@ func (n *instance) end(t *sim.Task) {
 			return
 		}
 	}
+}
+
+// model is what a tenant trains, "" where the trace does not tell.
+func (n *instance) model(id model.TenantID) string {
+	for _, t := range n.tenants {
+		if t.id == id {
+			return t.task.Job.Model
+		}
+	}
+	return ""
 }
 
 // Sample implements [engine.Source].
@@ -196,7 +206,7 @@ func (n *instance) Do(a model.Action, t *model.Tenant) {
 	cost := 0.0
 	switch a.Do {
 	case model.PrimPause, model.PrimResume, model.PrimHold:
-		cost = n.s.w.Cost.Pause.At(t.Reg.JobName, len(t.GPUs)) / 2 // a pause and a resume make a turn
+		cost = n.s.w.Cost.Pause.At(n.model(a.Tenant), len(t.GPUs)) / 2 // a pause and a resume make a turn
 	case model.PrimSwap, model.PrimRestore:
 		used, _ := t.Terms.Memory.Get()
 		cost = swapLeast + float64(used)/swapRate
