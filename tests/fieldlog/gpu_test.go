@@ -57,7 +57,7 @@ func TestNoPauseDuringLaunch(t *testing.T) {
 		file := filepath.Join(s.Out, fmt.Sprintf("ended-%d", i))
 		job := s.pack(t, "srun -n 8 bash -c 'sleep 2; echo >>"+file+"'", "-n", "8", "--overcommit")
 		s.WaitTenant(job, patience, "RUNNING")
-		if r := s.Gimbal("pause", fmt.Sprint(job)); r.Exit != 0 || !strings.Contains(r.Stdout, "goes on for now: not stopped in the first 6s after a launch, for ") {
+		if r := s.Run(e2e.Built("gimbal"), "pause", "--socket", s.Socket(), fmt.Sprint(job)); r.Exit != 0 || !strings.Contains(r.Stdout, "goes on for now: not stopped in the first 6s after a launch, for ") {
 			t.Errorf("a pause in a launch: %v", r)
 		}
 		wantState(t, s.WaitDone(t, job, 3*patience), "COMPLETED")
