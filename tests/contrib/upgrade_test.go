@@ -108,7 +108,9 @@ const during = 50
 
 // SP-02: while the plugin is installed, upgraded and removed, again and again,
 // no srun and no sbatch fails, and afterwards Slurm has the option or knows
-// nothing of us.
+// nothing of us. It runs with the dpkg and the Slurm of where it is started:
+// this machine's in make test-long, those of a debootstrap root in
+// scripts/slurm-suite --long SUITE.
 func TestUpgradeUnderLoad(t *testing.T) {
 	if os.Getenv("GIMBAL_LONG") == "" {
 		t.Skip("SKIPPED: takes minutes: set GIMBAL_LONG=1")

@@ -23,17 +23,18 @@ func suiteFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// selected are the tests that scripts/slurm-suite runs: column, package, tests.
-func selected(t *testing.T) [][]string {
+// selected are the tests that scripts/slurm-suite runs, by its function of that
+// name: column, package, tests.
+func selected(t *testing.T, name string) [][]string {
 	t.Helper()
-	_, rest, _ := strings.Cut(suiteFile(t, "scripts/slurm-suite"), "selection() {\n    cat <<'TEXT'\n")
+	_, rest, _ := strings.Cut(suiteFile(t, "scripts/slurm-suite"), "\n"+name+"() {\n    cat <<'TEXT'\n")
 	table, _, _ := strings.Cut(rest, "TEXT\n")
 	var out [][]string
 	for line := range strings.Lines(table) {
 		out = append(out, strings.Fields(line))
 	}
-	if len(out) < 5 {
-		t.Fatalf("only %d lines are selected", len(out))
+	if len(out) == 0 {
+		t.Fatalf("%s is empty", name)
 	}
 	return out
 }
@@ -42,7 +43,7 @@ func selected(t *testing.T) [][]string {
 // of the selection by a new name.
 func TestSuiteSelection(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	for _, row := range selected(t) {
+	for _, row := range slices.Concat(selected(t, "selection"), selected(t, "long_selection")) {
 		files, err := filepath.Glob(filepath.Join(top, row[1], "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +66,7 @@ func TestSuiteSelection(t *testing.T) {
 // and a line for each suite, as a run wrote it.
 func TestSuiteTable(t *testing.T) {
 	columns := []string{"Slurm", "Debian"}
-	for _, row := range selected(t) {
+	for _, row := range selected(t, "selection") {
 		columns = append(columns, strings.ReplaceAll(row[0], "_", " "))
 	}
 	readme := suiteFile(t, "README.md")
@@ -110,7 +111,7 @@ ok  	example.org/gimbal/tests/slurmtest	0.1s
 // TestSuiteSkips: what this machine could not try is no word against the table,
 // but said; a test that fails is, however little was tried.
 func TestSuiteSkips(t *testing.T) {
-	rows := selected(t)
+	rows := selected(t, "selection")
 	for _, c := range []struct {
 		name, first, last string // results of the first and of the last column
 		code              int
@@ -141,9 +142,32 @@ func TestSuiteSkips(t *testing.T) {
 	}
 }
 
+// TestSuiteLong: what takes minutes passes, fails or is skipped by its exit
+// status, and the table is left alone.
+func TestSuiteLong(t *testing.T) {
+	row := selected(t, "long_selection")[0]
+	readme := suiteFile(t, "README.md")
+	for result, want := range map[string]int{"PASS": 0, "FAIL": 1, "SKIP": 77} {
+		out, code := suiteOn(t, fmt.Sprintf("--- %s: %s\nok  \texample.org/gimbal%s\t0.1s\n",
+			result, strings.Trim(row[2], "^$"), strings.TrimPrefix(row[1], ".")), "--long")
+		if code != want {
+			t.Errorf("%s: exit %d, want %d: %s", result, code, want, out)
+		}
+	}
+	if suiteFile(t, "README.md") != readme {
+		t.Error("the README was changed")
+	}
+}
+
 // checkAgainst compares the table with what go test printed on bookworm, where
 // the host is that.
 func checkAgainst(t *testing.T, text string) (out string, code int) {
+	t.Helper()
+	return suiteOn(t, text, "--check")
+}
+
+// suiteOn runs scripts/slurm-suite so on what go test printed, on bookworm.
+func suiteOn(t *testing.T, text, option string) (out string, code int) {
 	t.Helper()
 	slurmtest.Need(t)
 	if release := suiteRelease(); release != "bookworm" {
@@ -153,7 +177,7 @@ func checkAgainst(t *testing.T, text string) (out string, code int) {
 	if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return runSuite(t, nil, "--check", "--from", log, "bookworm")
+	return runSuite(t, nil, option, "--from", log, "bookworm")
 }
 
 // runSuite runs scripts/slurm-suite with more in its environment.
