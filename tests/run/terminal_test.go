@@ -128,6 +128,32 @@ func (x *terminal) expect(want string) {
 	})
 }
 
+// foreground has the shell continue its job, and waits until that has the terminal:
+// the shell says its name before, and would take a key itself.
+func (x *terminal) foreground() {
+	x.h.t.Helper()
+	x.line("fg")
+	x.expect("gimbal run")
+	e2e.Eventually(x.h.t, patience, "the job has the terminal", func() bool { return x.owner() != x.shell.Process.Pid })
+}
+
+// owner is the process group that has the terminal.
+func (x *terminal) owner() (group int) {
+	x.h.t.Helper()
+	raw, err := x.master.SyscallConn()
+	if err != nil {
+		x.h.t.Fatal(err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { group, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }); err != nil {
+		failed = err
+	}
+	if failed != nil {
+		x.h.t.Fatalf("who has the terminal: %v", failed)
+	}
+	return group
+}
+
 // prompt proves that the shell has the terminal.
 func (x *terminal) prompt() {
 	x.h.t.Helper()
@@ -241,8 +267,7 @@ func TestShellStopsAndContinues(t *testing.T) {
 		h.awaitProc(pid, "running", runningStates)
 		h.awaitState(alice, "r1", "RUNNING")
 		x.prompt()
-		x.line("fg")
-		x.expect("gimbal run")
+		x.foreground()
 		x.key("\x03")
 		x.line("/bin/echo code $?")
 		x.expect("code 130")
@@ -253,8 +278,7 @@ func TestShellStopsAndContinues(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return strings.Contains(x.text(), "Stopped")
 		})
-		x.line("fg")
-		x.expect("gimbal run")
+		x.foreground()
 		x.line("typed late")
 		x.expect("got typed late")
 	})
@@ -277,8 +301,7 @@ func TestStoppedByGimbal(t *testing.T) {
 		x.expect("Stopped")
 		x.prompt()
 		for range 3 { // fg continues it each time, and it is set back
-			x.line("fg")
-			x.expect("gimbal run")
+			x.foreground()
 			time.Sleep(200 * time.Millisecond)
 			h.awaitProc(pid, "stopped again", "T")
 			h.stays(pid, "T", 300*time.Millisecond)
