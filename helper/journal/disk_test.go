@@ -18,7 +18,7 @@ func tinyDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a small file system needs root: %v", err)
+		t.Skipf("SKIPPED: a small file system needs root: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir

@@ -23,7 +23,7 @@ func freezable(t *testing.T, id proc.ID) (dir string) {
 	top := fmt.Sprintf("/sys/fs/cgroup/freezer/slurm_gimbal_node_%d", os.Getpid())
 	dir = filepath.Join(top, "uid_0/job_1/step_0")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Skip("no writable cgroup v1 freezer:", err)
+		t.Skip("SKIPPED: no writable cgroup v1 freezer:", err)
 	}
 	put(t, filepath.Join(dir, "cgroup.procs"), fmt.Sprint(id.PID))
 	t.Cleanup(func() {

@@ -90,7 +90,7 @@ func (k *task) goOn(t *testing.T) {
 func stepd(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	data, err := os.ReadFile("/bin/sh")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func program(t *testing.T, name string, uid int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	from, err := exec.LookPath("sleep")
 	if err != nil {

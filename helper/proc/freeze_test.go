@@ -24,7 +24,7 @@ func step(t testing.TB, version int, members ...ID) Freezer {
 		mount, below = m.unified, "job_1/step_0/user/task_0"
 	}
 	if mount == "" || os.Getuid() != 0 {
-		t.Skipf("no writable cgroup v%d freezer", version)
+		t.Skipf("SKIPPED: no writable cgroup v%d freezer", version)
 	}
 	top := filepath.Join(mount, "slurm_gimbal_test_"+strconv.Itoa(os.Getpid()))
 	dir := filepath.Join(top, below)

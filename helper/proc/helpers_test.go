@@ -242,6 +242,6 @@ func (r *recorder) sent() []sent {
 func need(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		t.Skip("needs " + name)
+		t.Skip("SKIPPED: needs " + name)
 	}
 }

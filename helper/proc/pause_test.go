@@ -28,7 +28,7 @@ func needConnector(t *testing.T) {
 	t.Helper()
 	conn, err := openConnector()
 	if err != nil {
-		t.Skipf("no process connector: %v", err)
+		t.Skipf("SKIPPED: no process connector: %v", err)
 	}
 	conn.close()
 }
@@ -193,7 +193,7 @@ func TestResumeSeesAnEffectiveForeignStop(t *testing.T) {
 	eventually(t, "the stop", func() bool { return state(t, child) == 'T' })
 	var buf [statSize]byte
 	if s, err := tr.host.statOf(buf[:], child); err != nil || s.StopSignal == 0 {
-		t.Skip("this kernel does not show the signal of a stop")
+		t.Skip("SKIPPED: this kernel does not show the signal of a stop")
 	}
 	r, err := tr.host.Resume(p.Stopped)
 	if err != nil {

@@ -210,7 +210,7 @@ ctypes.CDLL(None).pthread_exit(None)'`)
 func TestPauseOfAVforkingParent(t *testing.T) {
 	need(t, "perl")
 	if runtime.GOARCH != "amd64" {
-		t.Skip("the number of vfork is that of amd64")
+		t.Skip("SKIPPED: the number of vfork is that of amd64")
 	}
 	tr := tracked(t, Host{}, nil)
 	l := launch(t, `exec perl -e '
@@ -294,7 +294,7 @@ func reuse(t *testing.T, pid int) (*exec.Cmd, bool) {
 		cmd := exec.Command("sleep", "1000")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := os.WriteFile(last, []byte(strconv.Itoa(pid-1)), 0); err != nil {
-			t.Skipf("pids cannot be chosen: %v", err)
+			t.Skipf("SKIPPED: pids cannot be chosen: %v", err)
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -337,7 +337,7 @@ func TestAReusedPidIsAStranger(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // start times have a grain of 10 ms
 			cmd, ok := reuse(t, member.PID)
 			if !ok {
-				t.Skip("another process took the pid")
+				t.Skip("SKIPPED: another process took the pid")
 			}
 			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 			stranger, err := Host{}.Identify(member.PID)

@@ -127,7 +127,7 @@ func TestPeerIsAnotherUser(t *testing.T) {
 		return
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	refusals := make(chan string, 1000)
 	path := serve(t, Options{ConnsPerUser: 2, Rate: 1, Burst: 5, Refused: func(p Peer, why string) {
@@ -200,7 +200,7 @@ func askAsOther(t *testing.T, path string) {
 
 func TestManyRootConnections(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	path := serve(t, Options{ConnsPerUser: 1, Conns: 1, Rate: 1, Burst: 1}, echo)
 	for i := range 100 {

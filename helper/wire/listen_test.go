@@ -75,7 +75,7 @@ func TestListenLeavesOthersAlone(t *testing.T) {
 
 func TestListenLeavesAnothersSocketAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	path := socketPath(t)
 	stale(t, path)

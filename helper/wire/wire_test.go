@@ -308,7 +308,7 @@ func TestTooLargeRequest(t *testing.T) {
 // thread of this process does so as another user.
 func TestServerOfAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	path := socketPath(t)
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

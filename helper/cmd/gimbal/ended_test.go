@@ -16,7 +16,7 @@ import (
 // fault; that it was killed, or that one is asked for by name, is.
 func TestOwnDaemonHasEnded(t *testing.T) {
 	if there(wire.DefaultSocket) || there(defaultState) {
-		t.Skip("gimbald is installed here: no user's own is looked for")
+		t.Skip("SKIPPED: gimbald is installed here: no user's own is looked for")
 	}
 	runtime := t.TempDir()
 	if err := os.Chmod(runtime, 0o700); err != nil {
