@@ -52,3 +52,50 @@ func TestCI(t *testing.T) {
 		})
 	}
 }
+
+// TestFailures: what a failed test printed stands together, whatever other tests
+// printed meanwhile, and nothing of those that passed.
+func TestFailures(t *testing.T) {
+	const log = `=== RUN   TestA
+=== PAUSE TestA
+=== RUN   TestB
+    b_test.go:1: B was here
+--- PASS: TestB (0.00s)
+=== CONT  TestA
+=== RUN   TestA/one
+    a_test.go:1: 1 is not 2
+        and more
+=== RUN   TestA/two
+    a_test.go:2: two is well
+=== NAME  TestA/one
+    a_test.go:3: nor 3
+--- FAIL: TestA (0.00s)
+    --- FAIL: TestA/one (0.00s)
+    --- PASS: TestA/two (0.00s)
+FAIL
+FAIL	example.org/a	0.1s
+ok  	example.org/b	0.1s
+# example.org/c
+c.go:1: undefined: x
+FAIL	example.org/c [build failed]
+FAIL
+`
+	const want = `--- FAIL: TestA (0.00s)
+    --- FAIL: TestA/one (0.00s)
+    a_test.go:1: 1 is not 2
+        and more
+    a_test.go:3: nor 3
+FAIL	example.org/a	0.1s
+# example.org/c
+c.go:1: undefined: x
+FAIL	example.org/c [build failed]
+`
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := exec.Command(filepath.Join(top, "scripts", "failures"), path).CombinedOutput()
+	if err != nil || string(got) != want {
+		t.Errorf("%v, got:\n%s\nwant:\n%s", err, got, want)
+	}
+}

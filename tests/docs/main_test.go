@@ -4,6 +4,7 @@ package docs
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,8 +161,9 @@ func blocks(page, text string) []block {
 func allBlocks(t *testing.T) []block {
 	t.Helper()
 	var all []block
-	for page, text := range pages(t) {
-		all = append(all, blocks(page, text)...)
+	every := pages(t)
+	for _, page := range slices.Sorted(maps.Keys(every)) {
+		all = append(all, blocks(page, every[page])...)
 	}
 	return all
 }

@@ -95,12 +95,13 @@ func lines(t *testing.T) []block {
 type desk struct {
 	dir string
 	job int
+	csv map[string]string // the job history that each page shows
 	put *strings.Replacer // what is elsewhere here
 }
 
 func newDesk(t *testing.T, s *e2e.Stack, job int) desk {
 	t.Helper()
-	d := desk{dir: t.TempDir(), job: job}
+	d := desk{dir: t.TempDir(), job: job, csv: map[string]string{}}
 	d.put = strings.NewReplacer("1234", strconv.Itoa(job), "/etc/gimbal/policies.d/", "", "/var/lib/gimbal", filepath.Join(s.Dir, "state"),
 		"/run/gimbal/%n/gimbald.sock", s.Socket(), "-S 2025-10-01 -E 2025-11-01", "-S today", ">jobs.txt", ">all.txt",
 		"gimbal status --self", fmt.Sprintf("srun --jobid=%d --overlap --gimbal-pack=off gimbal status --self", job))
@@ -112,7 +113,7 @@ func newDesk(t *testing.T, s *e2e.Stack, job int) desk {
 	for _, b := range allBlocks(t) {
 		switch {
 		case b.lang == "csv":
-			write("jobs.csv", b.text, 0o600)
+			d.csv[b.page] = b.text
 		case strings.Contains(b.text, "name      = \"course\""):
 			write("course.toml", b.text, 0o600)
 			write("night.toml", strings.Replace(b.text, "course", "night", 1), 0o600)
@@ -148,6 +149,9 @@ func runLines(t *testing.T, s *e2e.Stack, d desk) {
 	all := lines(t)
 	for _, l := range all {
 		line := d.put.Replace(l.text)
+		if err := os.WriteFile(filepath.Join(d.dir, "jobs.csv"), []byte(d.csv[l.page]), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		r := s.Run("/bin/sh", "-c", fmt.Sprintf("cd %s; PATH=%s:$PATH; export PATH %s; %s", d.dir, d.dir, strings.Join(s.GPU.Env(), " "), line))
 		if r.Exit != 0 && !(strings.HasPrefix(line, "gimbal doctor") && r.Exit == 1) {
 			t.Errorf("%s: %s: %s", l, line, r)
