@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 const bounds = `
@@ -143,7 +144,7 @@ func TestGrant(t *testing.T) {
 // Whatever a job asks for, it never gets more than the rule for everybody.
 func TestGrantNeverExceedsItsBounds(t *testing.T) {
 	c := mustParse(t, "[[bound]]\nmax_weight = 3\nmax_memory = \"5GiB\"\nclasses = [\"opportunistic\"]\npolicies = [\"a\"]")
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[0-9]{1,20}(\.[0-9]+)?([KMGTP]i?B?)?`), rapid.SampledFrom([]string{"guaranteed", "a", "b"}))
 		terms, _ := c.Grant(model.Registration{
 			User: text.Draw(rt, "user"), Account: text.Draw(rt, "account"),

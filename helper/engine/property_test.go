@@ -11,6 +11,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/policies"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // register launches a job, or a step of its own inside one.
@@ -214,7 +215,7 @@ func (l *life) adopt(j *job, t *model.Tenant) {
 // of it runs, and whoever is left over at the end runs.
 func TestLives(t *testing.T) {
 	shipped := policies.Shipped()
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom([]string{"timeslice", "priority", "swap", "reclaim", "together", "fair", "qos", "throughput", "deadline", "indolent"}).Draw(rt, "policy")
 		p, err := policy.Parse(name+".toml", shipped[name])
 		if err != nil {

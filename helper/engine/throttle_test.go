@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // throttled is a world with one tenant under a throttle since 1 s, and the truth
@@ -93,7 +94,7 @@ func (w *throttled) run(until time.Duration, late, takes func() time.Duration) {
 // time within 5 points, although turns come late and stops take their time; no
 // stop is longer than two periods; and the journal hears of none of them.
 func TestThrottleKeepsItsShare(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		share := rapid.Float64Range(model.LeastShare, 0.95).Draw(rt, "share")
 		period := time.Duration(rapid.Int64Range(int64(model.ShortestPeriod), int64(2*sec)).Draw(rt, "period"))
 		upTo := func(most time.Duration, what string) func() time.Duration {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // anyRecord draws a record whose texts try to pass for other parts of a line.
@@ -36,7 +37,7 @@ func anyRecord(t *rapid.T, sec int) model.Record {
 
 // TestChangeOf: what is picked out of a line is what decoding it gives.
 func TestChangeOf(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		r := anyRecord(t, rapid.IntRange(0, 1e6).Draw(t, "second"))
 		r.Seq = 1
 		raw, err := rawTenant(r.Tenant)

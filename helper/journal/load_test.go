@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func level(mean, most float64) model.Reading[model.Level] {
@@ -57,7 +58,7 @@ func sameLoads() cmp.Options {
 // TestLoadsComeBack: what is kept is read again, from the series and packed.
 func TestLoadsComeBack(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		all := anyLoads(rt)
 		if d := cmp.Diff(all, UnpackLoads(PackLoads(all)), sameLoads()); d != "" {
 			rt.Fatalf("packed (-want +got):\n%s", d)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 var readings = cmp.AllowUnexported(model.Tenant{}, model.Reading[model.Progress]{}, model.Reading[model.Bytes]{}, model.Reading[float64]{}, model.Reading[model.Speed]{})
@@ -61,7 +62,7 @@ func drawView(t *rapid.T) model.View {
 }
 
 func TestPackKeepsEverything(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		want := drawView(t)
 		line := string(Pack(nil, &want))
 		if strings.Count(line, "\n") != 1 || !strings.HasSuffix(line, "\n") {

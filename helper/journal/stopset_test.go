@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func mustStopSet(t testing.TB, path string) *StopSet {
@@ -38,7 +39,7 @@ func load(t testing.TB, path string) StopState {
 // The file and the set in memory agree with a plain map after any operations,
 // and over a new opening.
 func TestStopSetIsAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "stopset")
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/learn"
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 const (
@@ -227,7 +228,7 @@ func TestChanges(t *testing.T) {
 // known, time that is left is finite, what is kept is bounded and comes back as
 // it was.
 func TestBounds(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		odd := rapid.SampledFrom([]float64{0, -1, math.NaN(), math.Inf(1), 1e300, 1e-300, 5, 6, 7})
 		r := newRig(nil)
 		names := []string{"a", "b", "c", "", "\x00d", "\xff" + string(make([]byte, 300))}

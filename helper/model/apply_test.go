@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 const (
@@ -151,7 +153,7 @@ func apply(t *testing.T, n *Node, ev Event, now time.Duration) {
 // TestTallyAddsUp runs random histories: the times in all states together are
 // always the time since the registration.
 func TestTallyAddsUp(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		n := testNode()
 		a := register(t, n, "1@1", 10, Known(GiB), "", 0)
 		now := time.Duration(0)

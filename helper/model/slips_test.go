@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func TestSlips(t *testing.T) {
@@ -20,7 +22,7 @@ func TestSlips(t *testing.T) {
 // TestSlipsIsADistance: the same both ways, none to itself, and never more than
 // the longer word has letters nor less than they differ in length.
 func TestSlipsIsADistance(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-d]{0,70}`)
 		a, b := word.Draw(t, "a"), word.Draw(t, "b")
 		d := Slips(a, b)

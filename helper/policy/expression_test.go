@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // lone is an env with one tenant that weighs 3 and has used no GPU.
@@ -113,7 +114,7 @@ func TestRules(t *testing.T) {
 // TestKnownNumbersAreThoseOfTheLibrary compares random expressions in which
 // everything is known with expr-lang's own evaluation of them.
 func TestKnownNumbersAreThoseOfTheLibrary(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		source := numberSource(3).Draw(t, "source")
 		theirs, err := expr.Eval(source, map[string]any{"tenant": map[string]any{"weight": 3.0}})
 		if err != nil {

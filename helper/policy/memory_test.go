@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // TestRoomIsTheModels compares the ledger with the model's own account of a
 // GPU's memory, on random nodes with jobs and steps of their own.
 func TestRoomIsTheModels(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		n := randomNode(t)
 		d := NewDecider(&Set{Default: &Policy{}}, Options{})
 		d.begin(n, 0)

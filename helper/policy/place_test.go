@@ -12,6 +12,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // comer is a tenant that is about to be launched.
@@ -146,7 +147,7 @@ func TestPlaceSaysWhy(t *testing.T) {
 // nor does the order in which the GPUs are named; a GPU that was taken is taken
 // before any other one where there are only the two.
 func TestPlaceRandomly(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		p := parsed(t, randomPolicy(rt))
 		o := policy.Options{Speed: knownSpeed, Demand: func(t *model.Tenant) float64 { return math.NaN() }}
 		r := newRigWith(t, p, o, "80GiB", "80GiB", "unknown", "40GiB")

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // plannerOf plans for n members, groups of which are worth what is drawn.
@@ -32,7 +34,7 @@ func drawn(t *rapid.T, n int) func(set) float64 {
 // TestPlansAreTheBest compares plans with the best of all ways to make groups,
 // found by trying them.
 func TestPlansAreTheBest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		n, most := rapid.IntRange(0, 6).Draw(t, "members"), rapid.IntRange(0, 4).Draw(t, "most")
 		p := plannerOf(n, most, drawn(t, n))
 		p.find()

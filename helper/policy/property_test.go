@@ -12,6 +12,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // parsed is a policy from its text.
@@ -125,7 +126,7 @@ func (r *rig) live(script []string) {
 // fails on an action that the lifecycle does not allow and on a decider that
 // does not let time pass.
 func TestRandomLives(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		text := randomPolicy(rt)
 		script := randomLife(rt)
 		rt.Logf("%s\n%s", text, strings.Join(script, "\n"))
@@ -189,7 +190,7 @@ func checkStop(t *rapid.T, r *rig, a model.Action, tenant *model.Tenant) {
 }
 
 func TestDecideDoesNotChangeTheNode(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		r := newRig(t, parsed(t, randomPolicy(rt)), "80GiB", "80GiB", "unknown")
 		r.live(randomLife(rt))
 		before := dump(t, r.n)
@@ -219,7 +220,7 @@ func dump(t *testing.T, n *model.Node) string {
 // max_pause and the breaths of the others; every one that fits gets its share;
 // memory is never given out twice.
 func TestTurns(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		quantum := rapid.IntRange(100, 30000).Draw(rt, "quantum")
 		pause := rapid.IntRange(2, 60).Draw(rt, "max_pause")
 		p := parsed(t, fmt.Sprintf("name='turns'\n[share]\ntogether=1\nquantum='%dms'\n[limits]\nmin_run='0s'\nmax_pause='%ds'\nbreath='200ms'\nlaunch_grace='1s'\n", quantum, pause))
@@ -274,7 +275,7 @@ func checkTurns(t *rapid.T, r *rig, limit time.Duration) {
 // TestMemoryIsGivenOutOnce lets random tenants come and go: the claims of the
 // admitted ones never exceed the GPU, unless one is alone on it.
 func TestMemoryIsGivenOutOnce(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom([]string{"timeslice", "together", "priority", "swap", "reclaim"}).Draw(rt, "policy")
 		r := newRigWith(t, shipped(t, name), policy.Options{Swap: true}, "80GiB", "80GiB")
 		r.swap = 3 * time.Second

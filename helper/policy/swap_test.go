@@ -10,6 +10,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // TestSwapTurns holds, for tenants of any size under a policy that swaps: no
@@ -17,7 +18,7 @@ import (
 // its share, although they do not fit together. (One that shares with a gang
 // may have to make up for time that it had before: it only has to run.)
 func TestSwapTurns(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		quantum := time.Duration(rapid.IntRange(5, 60).Draw(rt, "quantum")) * time.Second
 		p := parsed(t, fmt.Sprintf("name='turns'\n[share]\ntogether=1\nswap=true\nquantum='%ds'\n[limits]\nmin_run='0s'\nlaunch_grace='3s'\n", quantum/time.Second))
 		r := newRigWith(t, p, policy.Options{Swap: true}, "80GiB", "80GiB")

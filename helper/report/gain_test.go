@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // minutes makes a track of tenant id that does something in each minute: one
@@ -75,7 +76,7 @@ func TestGain(t *testing.T) {
 // TestGainIsBounded: work is never more than the time in which tracks computed,
 // never less at the least than at the most, and who is alone gains nothing.
 func TestGainIsBounded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		acts := rapid.StringMatching(`[#. s-]{6}`)
 		l := Lane{UUID: "GPU-aa"}
 		for _, id := range []model.TenantID{"a", "b", "c"} {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func plainNumber(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
@@ -18,7 +20,7 @@ func plainNumber(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 // TestPage holds that a page is well formed whatever the texts and numbers in
 // it are.
 func TestPage(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1e9), 1, 9).Draw(t, "values")
 		var points []Point

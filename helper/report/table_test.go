@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func render(t testing.TB, format string, rows []Row, l Layout) string {
@@ -80,7 +81,7 @@ func namedRows(names ...string) []Row {
 // equally wide on a terminal, and ids are whole.
 func TestTableStaysAligned(t *testing.T) {
 	cols := columns(t, "JobID%3,JobName,User,Reason%-7,Elapsed%2")
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(anyName(), 1, 5).Draw(t, "names")
 		var b strings.Builder
 		if err := Write(&b, cols, namedRows(names...), Layout{}); err != nil {
@@ -111,7 +112,7 @@ func TestTableStaysAligned(t *testing.T) {
 func TestParsableKeepsEveryValue(t *testing.T) {
 	cols := columns(t, "JobID,JobName,User,Reason")
 	delims := rapid.SampledFrom([]string{"|", ",", ";", "||", " ", "\t", "a,", "::", "\x01", "é", "z"})
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(anyName(), 1, 4).Draw(t, "names")
 		d := delims.Draw(t, "delimiter")
 		trailing := rapid.Bool().Draw(t, "trailing")

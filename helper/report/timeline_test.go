@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func changed(sec int, id model.TenantID, s model.State) model.Change {
@@ -88,7 +89,7 @@ func drawTimeline(t *rapid.T) Timeline {
 
 // Every track is one line as wide as the terminal, whatever it holds.
 func TestTextTimelineFits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		line := drawTimeline(t)
 		width := rapid.IntRange(40, 200).Draw(t, "width")
 		var b strings.Builder
@@ -126,7 +127,7 @@ func TestBins(t *testing.T) {
 
 // The picture is well-formed whatever names it holds.
 func TestSVGIsXML(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		var b strings.Builder
 		if err := WriteSVG(&b, drawTimeline(t)); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func TestPlace(t *testing.T) {
@@ -37,7 +39,7 @@ func TestPlace(t *testing.T) {
 
 // TestClusterCounts places and releases at random and counts by hand.
 func TestClusterCounts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		nodes, per := rapid.IntRange(1, 9).Draw(t, "nodes"), rapid.IntRange(1, 8).Draw(t, "gpus")
 		c, err := NewCluster(nodes, per)
 		if err != nil {
@@ -99,7 +101,7 @@ func TestNewClusterRefuses(t *testing.T) {
 }
 
 func TestMaxTree(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		tree, plain := NewMaxTree(0), []float64{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if len(plain) == 0 || rapid.IntRange(0, 3).Draw(t, "what") == 0 {

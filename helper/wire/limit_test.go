@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func TestLimitsOfConnections(t *testing.T) {
@@ -93,7 +95,7 @@ func TestLimitsOfRate(t *testing.T) {
 // TestLimitsForget: however many users come by, those who left are forgotten,
 // and forgetting never gives anybody more than the rate.
 func TestLimitsForget(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		l := newLimits(Options{Rate: 10, Burst: 5}.withDefaults())
 		now := time.Unix(1_000_000, 0)
 		start := now

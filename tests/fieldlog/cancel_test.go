@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 	"github.com/gimbal-hpc/gimbal/tests/e2e"
 )
 
@@ -23,9 +24,7 @@ func TestCancelledInAnyState(t *testing.T) {
 	o.Slurm.Shards, o.Slurm.CPUs = 32, 64
 	o.Slurm.ConfExtra = []string{"UnkillableStepTimeout=10"}
 	s := start(t, o)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(draw.Seed(t), 0))
 	for _, c := range []struct {
 		name   string
 		jobs   int

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/slurm"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // creditRig is a Slurm that only writes down what it is asked for.
@@ -129,7 +130,7 @@ func TestCreditFails(t *testing.T) {
 // it was its turn, at most a minute more than it was stopped for, and is owed less
 // than 10 s.
 func TestCreditNeverFallsBehind(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	draw.Check(t, func(rt *rapid.T) {
 		r := newCreditRig()
 		tally := model.Tally{}
 		for i := range rapid.IntRange(1, 50).Draw(rt, "looks") {

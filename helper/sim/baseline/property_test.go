@@ -10,6 +10,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/speed"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // watched passes a scheduler through and checks what it leaves behind.
@@ -49,7 +50,7 @@ var costs = map[string]*sim.Cost{
 // second run gives the same.
 func TestEveryPolicy(t *testing.T) {
 	for _, name := range Names() {
-		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkPolicy(t, name) }) })
+		t.Run(name, func(t *testing.T) { draw.Check(t, func(t *rapid.T) { checkPolicy(t, name) }) })
 	}
 }
 

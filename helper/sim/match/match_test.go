@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // graph draws a symmetrical matrix of small weights, some of them absent.
@@ -58,7 +60,7 @@ func heaviestByTrial(n int, w []int64, used uint) int64 {
 }
 
 func TestHeaviestAgainstTrial(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		n, w := graph(t, 10)
 		got := total(t, n, w, Heaviest(n, w))
 		if want := heaviestByTrial(n, w, 0); got != want {
@@ -70,7 +72,7 @@ func TestHeaviestAgainstTrial(t *testing.T) {
 // TestDualsProve checks on larger graphs that the duals prove the matching to
 // be the heaviest: every edge is covered, and the bound is met.
 func TestDualsProve(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		n, w := graph(t, 60)
 		m := newMatcher(n, w)
 		for m.stage() {

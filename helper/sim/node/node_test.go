@@ -15,6 +15,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/speed"
 	"github.com/gimbal-hpc/gimbal/policies"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 func shipped(t testing.TB, name string) *policy.Policy {
@@ -166,7 +167,7 @@ func TestEveryPolicy(t *testing.T) {
 	for name := range policies.Shipped() {
 		t.Run(name, func(t *testing.T) {
 			p := shipped(t, name)
-			rapid.Check(t, func(t *rapid.T) { checkPolicy(t, p) })
+			draw.Check(t, func(t *rapid.T) { checkPolicy(t, p) })
 		})
 	}
 }
