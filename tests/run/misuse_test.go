@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,7 +26,18 @@ func TestMain(m *testing.M) {
 	if socket := os.Getenv("GIMBAL_TEST_SOCKET"); socket != "" {
 		os.Exit(asker(socket))
 	}
+	hearAgain()
 	os.Exit(m.Run())
+}
+
+// hearAgain has what these tests start hear the signals that they may have been
+// told to ignore, by nohup or as a shell's job in the background.
+func hearAgain() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // question is one call of a daemon; a process that it names as 0 is a child of

@@ -3,16 +3,19 @@ package run
 import (
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 )
 
 // TestHeldUntilThereIsRoom: of two trainers of 60 % of the memory each the
-// second is held; both finish.
+// second is held until the first has ended; both finish.
 func TestHeldUntilThereIsRoom(t *testing.T) {
 	onGPU(t, "", func(t *testing.T, h *host) {
 		args := []string{"--memory=9.6GiB"}
-		first := h.start(alice, append(args, trainer("first", "--memory", "9.6GiB", "--seconds", "2")...)...)
+		first := h.start(alice, append(args, h.endless("first", "--memory", "9.6GiB")...)...)
 		h.awaitState(alice, "r1", "RUNNING")
 		h.gpu.WaitClients(1)
 		second := h.start(alice, append(args, trainer("second", "--startup", "0.3", "--memory", "9.6GiB", "--seconds", "1.5")...)...)
@@ -21,10 +24,9 @@ func TestHeldUntilThereIsRoom(t *testing.T) {
 		if err != nil || !strings.Contains(string(out), "held: needs 9.6GiB on GPU 0") {
 			t.Errorf("explain r2: %v\n%s", err, out)
 		}
-		for _, j := range []*job{first, second} {
-			if code := h.wait(j); code != 0 {
-				t.Errorf("exit code %d: %s", code, j.out.String())
-			}
+		h.done(first)
+		if code := h.wait(second); code != 0 {
+			t.Errorf("exit code %d: %s", code, second.out.String())
 		}
 		for _, e := range h.gpu.Events() {
 			if e.Name == "out-of-memory" {
@@ -37,36 +39,51 @@ func TestHeldUntilThereIsRoom(t *testing.T) {
 	})
 }
 
+// endless is the command line of a training job that is done once it is told so.
+func (h *host) endless(label string, args ...string) []string {
+	h.t.Helper()
+	return trainer(label, append(args, "--on-term", h.scratch(alice, "term"), "--term-exit", "0")...)
+}
+
+// done tells an endless one, and waits for its end.
+func (h *host) done(j *job) {
+	h.t.Helper()
+	_ = j.Process.Signal(syscall.SIGTERM)
+	if code := h.wait(j); code != 0 {
+		h.t.Errorf("exit code %d: %s", code, j.out.String())
+	}
+}
+
 // TestTurns: two trainers that fit take turns: at once compute only the kernels
 // that were queued when one was paused.
 func TestTurns(t *testing.T) {
 	onGPU(t, "", func(t *testing.T, h *host) {
 		args := []string{"--memory=4GiB"}
-		short := []string{"--memory", "4GiB", "--seconds", "4", "--gpu-ms", "4", "--cpu-ms", "1", "--queue", "1"}
-		one := h.start(alice, append(args, trainer("one", short...)...)...)
-		two := h.start(alice, append(args, trainer("two", short...)...)...)
-		for _, j := range []*job{one, two} {
-			if code := h.wait(j); code != 0 {
-				t.Errorf("exit code %d: %s", code, j.out.String())
-			}
-		}
+		short := []string{"--memory", "4GiB", "--gpu-ms", "4", "--cpu-ms", "1", "--queue", "1"}
+		one := h.start(alice, append(args, h.endless("one", short...)...)...)
+		two := h.start(alice, append(args, h.endless("two", short...)...)...)
+		h.await("eight turns", func() bool { return turns(h.gpu.Record()) >= 8 })
 		rec := h.gpu.Record()
+		h.done(one)
+		h.done(two)
 		total, longest := rec.Overlap("one", "two")
 		a, b := rec.Busy("one"), rec.Busy("two")
 		t.Logf("computed %s and %s, at once %s", a, b, total)
 		if longest > 100*time.Millisecond || total > (a+b)/10 {
 			t.Errorf("both computed at once for %s, %s in one piece", total, longest)
 		}
-		turns, last := 0, ""
-		for _, i := range rec {
-			if i.Label != last {
-				turns, last = turns+1, i.Label
-			}
-		}
-		if turns < 4 {
-			t.Errorf("only %d turns", turns)
-		}
 	})
+}
+
+// turns counts how often a GPU went from one to another.
+func turns(rec simgpu.Record) (n int) {
+	last := ""
+	for _, i := range rec {
+		if i.Label != last {
+			n, last = n+1, i.Label
+		}
+	}
+	return n
 }
 
 // TestOwnerSteers: the owner pauses, resumes, notifies and evicts his commands

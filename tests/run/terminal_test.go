@@ -128,13 +128,14 @@ func (x *terminal) expect(want string) {
 	})
 }
 
-// foreground has the shell continue its job, and waits until that has the terminal:
-// the shell says its name before, and would take a key itself.
+// foreground has the shell continue its job, and waits until that has the terminal
+// and runs: the shell says its name before, and would take a key itself.
 func (x *terminal) foreground() {
 	x.h.t.Helper()
 	x.line("fg")
 	x.expect("gimbal run")
 	e2e.Eventually(x.h.t, patience, "the job has the terminal", func() bool { return x.owner() != x.shell.Process.Pid })
+	x.h.awaitProc(x.owner(), "continued", runningStates)
 }
 
 // owner is the process group that has the terminal.
@@ -229,8 +230,8 @@ func TestTerminalKeys(t *testing.T) {
 	x.line("/bin/echo code $?")
 	x.expect("code 9")
 
-	x.run(alice, "sleep 100")
-	h.awaitState(alice, "r3", "RUNNING")
+	x.run(alice, "sh -c '/bin/echo armed; exec sleep 100'")
+	x.expect("armed")
 	x.key("\x1c")
 	x.expect("Quit")
 	x.line("/bin/echo code $?")
