@@ -24,6 +24,7 @@ package node
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -157,9 +158,16 @@ func (n *instance) Sample(now time.Duration) model.Sample {
 	s := model.Sample{Events: n.news, GPUs: &model.GPUReport{At: now, GPUs: n.gpus}}
 	n.news = nil
 	for _, t := range n.tenants {
-		s.Tenants = append(s.Tenants, n.look(t))
+		s.Tenants = append(s.Tenants, n.look(t, goesOn(s.Events, t.id)))
 	}
 	return s
+}
+
+// goesOn tells whether one of these outcomes lets a tenant compute.
+func goesOn(events []model.Event, id model.TenantID) bool {
+	return slices.ContainsFunc(events, func(ev model.Event) bool {
+		return ev.Tenant == id && ev.Kind == model.EvDone && (ev.Do == model.PrimResume || ev.Do == model.PrimRestore)
+	})
 }
 
 // share is a reading of a share, which may be unknown.
@@ -170,14 +178,16 @@ func share(x float64) model.Reading[float64] {
 	return model.Known(x)
 }
 
-// look is what the driver would show of a tenant.
-func (n *instance) look(t *tenant) model.TenantSample {
+// look is what the driver would show of a tenant, with the outcomes that the engine
+// is told in the same sample: the next reading may only come when its turn ends, and
+// time without a process on a GPU is not served.
+func (n *instance) look(t *tenant, goesOn bool) model.TenantSample {
 	m := n.engine.Node.Tenant(t.id)
 	s := model.TenantSample{Tenant: t.id, Procs: 1}
-	if m == nil || !m.HasRun {
+	if m == nil || !m.HasRun && !goesOn {
 		return s
 	}
-	s.Busy = m.State.Computes()
+	s.Busy = goesOn || m.State.Computes()
 	sm := model.Known(0.0)
 	if s.Busy {
 		sm = t.sm

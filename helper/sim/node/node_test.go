@@ -208,6 +208,26 @@ func checkPolicy(t *rapid.T, p *policy.Policy) {
 	}
 }
 
+// TestFirstTurnsCount: a tenant's first turn is served as any other, also where
+// nothing but the turn's end makes the engine look at the node.
+func TestFirstTurnsCount(t *testing.T) {
+	text := strings.Replace(string(policies.Shipped()["timeslice"]), `"30s"`, `"3s"`, 1) + "\n[limits]\nmin_run = \"0s\"\n"
+	p, err := policy.Parse("timeslice.toml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := []sim.Job{job("a", 0, 1, 10), job("b", 1, 1, 6), job("c", 2, 1, 6)}
+	o, err := sim.Run(jobs, sim.Config{Nodes: 1, GPUsPerNode: 1, Interference: &speed.Model{}}, New(p, Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{22, 15, 18} { // turns of 3 s: a b c a b c a
+		if got := o.Jobs[i].End; math.Abs(got-want) > 0.05 {
+			t.Errorf("%s ends at %.1f s, want %.0f s", jobs[i].ID, got, want)
+		}
+	}
+}
+
 // TestRemainingIsTold compares when a long and a short job end where the policy
 // knows how long they need, and where it does not.
 func TestRemainingIsTold(t *testing.T) {
