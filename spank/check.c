@@ -183,3 +183,30 @@ bool check_signal(const char *value, char *out)
 		snprintf(out, OPTION_SIZE, "%s", name);
 	return true;
 }
+
+static long unit_seconds(char unit)
+{
+	return unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
+}
+
+/* Such as 30s or 1m30s, a second to a day. The canonical form is whole seconds. */
+bool check_pause(const char *value, char *out)
+{
+	const long most = 24 * 3600;
+	long seconds = 0;
+
+	for (const char *c = value ? value : ""; *c; c++) {
+		char *unit;
+		long n = is_digit(*c) ? strtol(c, &unit, 10) : most + 1;
+		if (n > most || unit_seconds(*unit) == 0)
+			return false;
+		seconds += n * unit_seconds(*unit);
+		if (seconds > most)
+			return false;
+		c = unit;
+	}
+	if (seconds == 0)
+		return false;
+	snprintf(out, OPTION_SIZE, "%lds", seconds);
+	return true;
+}

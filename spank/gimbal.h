@@ -30,7 +30,7 @@
 
 /* ---- options.c ---- */
 
-enum option_id { OPT_PACK, OPT_MEMORY, OPT_CLASS, OPT_WEIGHT, OPT_DEADLINE, OPT_SIGNAL, OPT_COUNT };
+enum option_id { OPT_PACK, OPT_MEMORY, OPT_CLASS, OPT_WEIGHT, OPT_DEADLINE, OPT_SIGNAL, OPT_MAX_PAUSE, OPT_COUNT };
 
 /* The longest canonical value, with its NUL. */
 #define OPTION_SIZE 48
@@ -42,10 +42,10 @@ enum option_id { OPT_PACK, OPT_MEMORY, OPT_CLASS, OPT_WEIGHT, OPT_DEADLINE, OPT_
 typedef bool option_check(const char *value, char *out);
 
 struct option_spec {
-	const char *name;      /* "gimbal-pack" */
+	const char *name;      /* "gimbal-pack"; NULL: it is asked for by its variable alone */
 	const char *env;       /* "GIMBAL_PACK" */
 	const char *carrier;   /* the variable in which Slurm hands the option on */
-	const char *control;   /* the same in the job control environment */
+	const char *control;   /* the same in the job control environment, of an option */
 	const char *arginfo, *usage;
 	int has_arg;           /* 0 none, 1 required, 2 optional */
 	option_check *check;
@@ -54,7 +54,7 @@ struct option_spec {
 
 extern const struct option_spec option_specs[OPT_COUNT];
 
-/* Registers the six options with Slurm; from slurm_spank_init only. */
+/* Registers the options with Slurm; from slurm_spank_init only. */
 void options_register(spank_t sp);
 
 /* The canonical value in force, or NULL when the option was not given. */
@@ -75,7 +75,7 @@ bool options_packed(void);
 
 /* ---- check.c ---- */
 
-option_check check_pack, check_memory, check_class, check_weight, check_signal;
+option_check check_pack, check_memory, check_class, check_weight, check_signal, check_pause;
 
 /* ---- deadline.c ---- */
 

@@ -40,6 +40,10 @@ const struct option_spec option_specs[OPT_COUNT] = {
 		"signal to send before the job is evicted or asked to shrink, and how long before", 1, check_signal,
 		"SIG[@SECONDS]: a signal's name or number, but KILL, STOP and CONT, and 0 to 65535 seconds",
 	},
+	[OPT_MAX_PAUSE] = {
+		.env = "GIMBAL_MAX_PAUSE", .carrier = "SLURM_SPANK_GIMBAL_MAX_PAUSE", .check = check_pause,
+		.allowed = "a time with its unit, from 1s to 24h, such as 30s or 1m30s",
+	},
 };
 
 static struct {
@@ -135,6 +139,8 @@ void options_register(spank_t sp)
 {
 	for (int id = 0; id < OPT_COUNT; id++) {
 		const struct option_spec *spec = &option_specs[id];
+		if (!spec->name)
+			continue;
 		/* Slurm copies the struct and never writes to the strings. */
 		struct spank_option option = {
 			.name = (char *)spec->name,

@@ -193,6 +193,7 @@ static void put_options(struct text *t, const struct step_facts *f)
 	put_member(t, "weight", f->options[OPT_WEIGHT]);
 	put_member(t, "deadline", deadline);
 	put_member(t, "signal", f->options[OPT_SIGNAL]);
+	put_member(t, "max_pause", f->options[OPT_MAX_PAUSE]);
 	put(t, "}");
 }
 

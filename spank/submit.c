@@ -9,13 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Offers one variable's value as an inherited option. */
+/*
+ * Offers one variable's value as an inherited option. What is inherited already
+ * may be an option's, and stands; where there is no such option the variable of
+ * today wins over that of the enclosing job.
+ */
 static void take_variable(const struct option_spec *spec)
 {
 	const char *value = getenv(spec->env);
 	char canonical[OPTION_SIZE];
 
-	if (!value || !*value || getenv(spec->carrier))
+	if (!value || !*value || (spec->name && getenv(spec->carrier)))
 		return;
 	if (!spec->check(value, canonical)) {
 		slurm_error("gimbal: ignoring %s=%.60s: allowed is %s", spec->env, value, spec->allowed);
@@ -25,7 +29,7 @@ static void take_variable(const struct option_spec *spec)
 	}
 	/* "off" is what a job is anyway. */
 	if (strcmp(canonical, "off") != 0)
-		setenv(spec->carrier, canonical, 0);
+		setenv(spec->carrier, canonical, 1);
 }
 
 bool in_het_job(void)

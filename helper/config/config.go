@@ -81,9 +81,10 @@ type Policy struct {
 
 // Limits bind every policy of the node.
 type Limits struct {
-	MaxPause    time.Duration `toml:"max_pause"`    // longest pause in one piece
-	StopTimeout time.Duration `toml:"stop_timeout"` // for a pause or a resume to be confirmed
-	EvictGrace  time.Duration `toml:"evict_grace"`  // between a notice and SIGTERM
+	MaxPause      time.Duration `toml:"max_pause"`       // longest pause in one piece
+	LeastMaxPause time.Duration `toml:"least_max_pause"` // the shortest max_pause that a job may ask for itself
+	StopTimeout   time.Duration `toml:"stop_timeout"`    // for a pause or a resume to be confirmed
+	EvictGrace    time.Duration `toml:"evict_grace"`     // between a notice and SIGTERM
 }
 
 // Terms are what a job gets that asks for nothing.
@@ -214,7 +215,7 @@ func Default() *Config {
 			Proc: "/proc", Cgroup: "/sys/fs/cgroup", Freezer: true,
 		},
 		Policy: Policy{Default: "timeslice", PerGPU: map[string]string{}, Allow: []string{"*"}, Dir: "/etc/gimbal/policies.d"},
-		Limits: Limits{MaxPause: time.Minute, StopTimeout: 5 * time.Second, EvictGrace: 30 * time.Second},
+		Limits: Limits{MaxPause: time.Minute, LeastMaxPause: 10 * time.Second, StopTimeout: 5 * time.Second, EvictGrace: 30 * time.Second},
 		Terms:  Terms{Class: model.Guaranteed, Weight: 1},
 		Memory: Memory{Default: model.Unknown[model.Bytes]()},
 		Guard: Guard{

@@ -29,9 +29,7 @@ func (c *Config) Grant(reg model.Registration, groups []string) (model.Terms, er
 	g.memory(reg.Options.Memory)
 	g.deadline(reg.Options.Deadline, reg.Launched)
 	g.signal(reg.Options.Signal)
-	if g.lim.pause != nil {
-		g.terms.MaxPause = *g.lim.pause
-	}
+	g.pause(reg.Options.MaxPause)
 	return g.terms, errors.Join(g.bad...)
 }
 
@@ -222,6 +220,34 @@ func (g *granting) signal(asked string) {
 		return
 	}
 	g.terms.Signal, g.terms.Ahead = sig, ahead
+}
+
+// pause sets the longest pause of the job: that of its rule, or a shorter one that
+// it asks for. Turns get as short for all its mates, so that a job asks for
+// limits.least_max_pause at least.
+func (g *granting) pause(asked string) {
+	most := g.cfg.Limits.MaxPause
+	if g.lim.pause != nil {
+		g.terms.MaxPause, most = *g.lim.pause, min(most, *g.lim.pause)
+	}
+	if asked == "" {
+		return
+	}
+	d, err := ParsePause(asked)
+	if err != nil {
+		g.malformed("GIMBAL_MAX_PAUSE", err)
+		return
+	}
+	if least := min(g.cfg.Limits.LeastMaxPause, most); d < least {
+		g.note("longest pause raised from %s to %s, the least that a job may ask for", FormatDuration(d), FormatDuration(least))
+		d = least
+	}
+	switch {
+	case d < most:
+		g.terms.MaxPause = d
+	case d > most:
+		g.note("longest pause stays %s: %s would be more, and a job may only ask for less", FormatDuration(most), FormatDuration(d))
+	}
 }
 
 // Operator tells whether a user may calibrate every job.

@@ -76,6 +76,37 @@ func TestGrant(t *testing.T) {
 			reg:    model.Registration{Partition: "ib"},
 			want:   model.Terms{Class: model.Guaranteed, Weight: 1, MaxPause: 10 * time.Second},
 		},
+		"a job bears less": {
+			config: "[[bound]]\npartition = \"ib\"\nmax_pause = \"40s\"",
+			reg:    model.Registration{Partition: "ib", Options: model.Options{MaxPause: "30s"}},
+			want:   model.Terms{Class: model.Guaranteed, Weight: 1, MaxPause: 30 * time.Second},
+		},
+		"a job cannot ask for more than its rule": {
+			config: "[[bound]]\nmax_pause = \"20s\"",
+			reg:    model.Registration{Options: model.Options{MaxPause: "30s"}},
+			want: model.Terms{Class: model.Guaranteed, Weight: 1, MaxPause: 20 * time.Second,
+				Notes: []string{"longest pause stays 20s: 30s would be more, and a job may only ask for less"}},
+		},
+		"nor for more than the node's": {
+			reg: model.Registration{Options: model.Options{MaxPause: "5m"}},
+			want: model.Terms{Class: model.Guaranteed, Weight: 1,
+				Notes: []string{"longest pause stays 1m: 5m would be more, and a job may only ask for less"}},
+		},
+		"nor for less than all jobs": {
+			reg: model.Registration{Options: model.Options{MaxPause: "3s"}},
+			want: model.Terms{Class: model.Guaranteed, Weight: 1, MaxPause: 10 * time.Second,
+				Notes: []string{"longest pause raised from 3s to 10s, the least that a job may ask for"}},
+		},
+		"what its rule says is less than that": {
+			config: "[[bound]]\nmax_pause = \"5s\"",
+			reg:    model.Registration{Options: model.Options{MaxPause: "3s"}},
+			want: model.Terms{Class: model.Guaranteed, Weight: 1, MaxPause: 5 * time.Second,
+				Notes: []string{"longest pause raised from 3s to 5s, the least that a job may ask for"}},
+		},
+		"the node's own": {
+			reg:  model.Registration{Options: model.Options{MaxPause: "60s"}},
+			want: model.Terms{Class: model.Guaranteed, Weight: 1},
+		},
 		"the first rule that states a limit decides": {
 			config: bounds,
 			reg:    model.Registration{User: "ann", Options: model.Options{Weight: "99", Memory: "1GiB"}},
@@ -114,13 +145,14 @@ func TestGrant(t *testing.T) {
 				Notes: []string{"weight lowered from 2 to 1, the most that this job may have"}},
 		},
 		"what cannot be read is left out and said": {
-			reg: model.Registration{Options: model.Options{Memory: "10", Class: "best", Weight: "0", Deadline: "now", Signal: "KILL"}},
+			reg: model.Registration{Options: model.Options{Memory: "10", Class: "best", Weight: "0", Deadline: "now", Signal: "KILL", MaxPause: "30"}},
 			want: model.Terms{Class: model.Guaranteed, Weight: 1, Notes: []string{
 				`--gimbal-class was ignored: "best" is not a class: guaranteed or opportunistic`,
 				`--gimbal-weight was ignored: "0" is not a weight: a whole number from 1 to 10000`,
 				`--gimbal-memory was ignored: "10" is not a size with a unit such as "16GiB" or "512MiB"`,
 				`--gimbal-deadline was ignored: "now" is not a deadline in unix seconds`,
-				`--gimbal-signal was ignored: "KILL" is not a signal that a job can catch`}},
+				`--gimbal-signal was ignored: "KILL" is not a signal that a job can catch`,
+				`GIMBAL_MAX_PAUSE was ignored: "30" is not a time from 1s to 24h, such as 30s or 1m30s`}},
 			bad: true,
 		},
 		"a deadline that is over": {
@@ -143,16 +175,17 @@ func TestGrant(t *testing.T) {
 
 // Whatever a job asks for, it never gets more than the rule for everybody.
 func TestGrantNeverExceedsItsBounds(t *testing.T) {
-	c := mustParse(t, "[[bound]]\nmax_weight = 3\nmax_memory = \"5GiB\"\nclasses = [\"opportunistic\"]\npolicies = [\"a\"]")
+	c := mustParse(t, "[[bound]]\nmax_pause = \"25s\"\nmax_weight = 3\nmax_memory = \"5GiB\"\nclasses = [\"opportunistic\"]\npolicies = [\"a\"]")
 	draw.Check(t, func(rt *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[0-9]{1,20}(\.[0-9]+)?([KMGTP]i?B?)?`), rapid.SampledFrom([]string{"guaranteed", "a", "b"}))
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[0-9]{1,20}(\.[0-9]+)?([KMGTPsmhd]i?B?)?`), rapid.SampledFrom([]string{"guaranteed", "a", "b"}))
 		terms, _ := c.Grant(model.Registration{
 			User: text.Draw(rt, "user"), Account: text.Draw(rt, "account"),
 			Options: model.Options{Pack: text.Draw(rt, "pack"), Memory: text.Draw(rt, "memory"), Class: text.Draw(rt, "class"),
-				Weight: text.Draw(rt, "weight"), Deadline: text.Draw(rt, "deadline"), Signal: text.Draw(rt, "signal")},
+				Weight: text.Draw(rt, "weight"), Deadline: text.Draw(rt, "deadline"), Signal: text.Draw(rt, "signal"), MaxPause: text.Draw(rt, "pause")},
 		}, []string{text.Draw(rt, "group")})
 		m, ok := terms.Memory.Get()
-		if !ok || m > 5*model.GiB || m <= 0 || terms.Weight > 3 || terms.Weight <= 0 || terms.Class != model.Opportunistic {
+		if !ok || m > 5*model.GiB || m <= 0 || terms.Weight > 3 || terms.Weight <= 0 || terms.Class != model.Opportunistic ||
+			terms.MaxPause < c.Limits.LeastMaxPause || terms.MaxPause > 25*time.Second {
 			rt.Errorf("granted %+v", terms)
 		}
 		if terms.Policy != "" && terms.Policy != "a" && terms.Policy != c.Policy.Default {

@@ -148,6 +148,22 @@ func ParseSignal(s string) (sig int, ahead time.Duration, err error) {
 	return sig, time.Duration(n) * time.Second, nil
 }
 
+// Bounds of the longest pause of one job.
+const (
+	leastPause = time.Second
+	mostPause  = 24 * time.Hour
+)
+
+// ParsePause reads the longest pause that a job asks for, as the plugin takes it:
+// whole seconds, from one to a day.
+func ParsePause(s string) (time.Duration, error) {
+	d, err := ParseDuration(s)
+	if err != nil || d < leastPause || d > mostPause || d%time.Second != 0 {
+		return 0, fmt.Errorf("%q is not a time from 1s to 24h, such as 30s or 1m30s", s)
+	}
+	return d, nil
+}
+
 // signalNumber finds a catchable signal by name or number, 0 if there is none.
 func signalNumber(name string) int {
 	n, err := strconv.Atoi(name)

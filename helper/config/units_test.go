@@ -72,6 +72,15 @@ func TestParseWeightAndDeadline(t *testing.T) {
 	}
 }
 
+func TestParsePause(t *testing.T) {
+	for in, want := range map[string]time.Duration{"1s": time.Second, "30s": 30 * time.Second, "1m30s": 90 * time.Second, "24h": 24 * time.Hour,
+		"30": 0, "0s": 0, "": 0, "-5s": 0, "999ms": 0, "1.5s": 0, "24h1s": 0, "a while": 0} {
+		if got, err := ParsePause(in); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %s, %v", in, got, err)
+		}
+	}
+}
+
 func FuzzUnits(f *testing.F) {
 	for _, s := range []string{"16GiB", "1m30s", "USR1@60", "7", "1800000000", "9.5T", "300d"} {
 		f.Add(s)

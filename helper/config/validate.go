@@ -81,6 +81,7 @@ func (c *Config) checkTimes(dec *decoder) {
 		{"sample.interval", c.Sample.Interval, minInterval, maxInterval},
 		{"sample.stale", c.Sample.Stale, 2 * c.Sample.Interval, time.Hour},
 		{"limits.max_pause", c.Limits.MaxPause, 100 * time.Millisecond, 24 * time.Hour},
+		{"limits.least_max_pause", c.Limits.LeastMaxPause, leastPause, mostPause},
 		{"limits.stop_timeout", c.Limits.StopTimeout, 100 * time.Millisecond, time.Minute},
 		{"limits.evict_grace", c.Limits.EvictGrace, 0, 24 * time.Hour},
 		{"guard.check", c.Guard.Check, 10 * time.Millisecond, 500 * time.Millisecond},
@@ -182,7 +183,7 @@ func (b *Bound) check(dec *decoder, at string) {
 	if b.Classes != nil && len(b.Classes) == 0 {
 		dec.fail(at+".classes", "bound.classes: a job must be of one class; name at least one")
 	}
-	if m := b.MaxPause; m != nil && (*m < time.Second || *m > 24*time.Hour) {
+	if m := b.MaxPause; m != nil && (*m < leastPause || *m > mostPause) {
 		dec.fail(at+".max_pause", "bound.max_pause: %q is not between \"1s\" and \"24h\"", FormatDuration(*m))
 	}
 	if !b.statesAny() {

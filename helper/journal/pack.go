@@ -145,6 +145,7 @@ func (p *packer) terms(t *model.Terms) {
 		p.nums(',', int64(m))
 	}
 	p.time("deadline", t.Deadline)
+	p.num("max_pause", t.MaxPause.Microseconds())
 	p.text("placed", t.Placed)
 	p.texts("notes", t.Notes)
 }

@@ -30,7 +30,7 @@ func drawView(t *rapid.T) model.View {
 	v.Reg = model.Registration{JobID: id32.Draw(t, "job"), StepID: id32.Draw(t, "step"), ArrayJob: id32.Draw(t, "array"),
 		ArrayTask: id32.Draw(t, "task"), HetOffset: id32.Draw(t, "het"), UID: id32.Draw(t, "uid"),
 		User: text.Draw(t, "user"), JobName: text.Draw(t, "name"), Own: rapid.Bool().Draw(t, "own")}
-	v.Terms = model.Terms{Weight: rapid.Float64Range(0.5, 9).Draw(t, "weight"), Policy: text.Draw(t, "asked")}
+	v.Terms = model.Terms{Weight: rapid.Float64Range(0.5, 9).Draw(t, "weight"), Policy: text.Draw(t, "asked"), MaxPause: dur("pause")}
 	if rapid.Bool().Draw(t, "memory") {
 		v.Terms.Memory = model.Known(model.Bytes(micros.Draw(t, "bytes")))
 		v.Terms.Declared = model.Known(model.Bytes(micros.Draw(t, "declared")))

@@ -254,6 +254,8 @@ func (u *unpacker) termsField(key, s string) bool {
 		t.Declared = model.Known(model.Bytes(u.num(s)))
 	case "deadline":
 		t.Deadline = u.time(s)
+	case "max_pause":
+		t.MaxPause = u.micros(u.num(s))
 	case "placed":
 		t.Placed = u.text(s)
 	case "notes":

@@ -18,15 +18,16 @@ type ProcID struct {
 	Start uint64 `json:"start"`
 }
 
-// Options are what a user asked for with the --gimbal-* options, each as
-// written; an empty string means that it was not given.
+// Options are what a user asked for with the --gimbal-* options and the
+// GIMBAL_* variables, each as written; an empty string means that it was not given.
 type Options struct {
-	Pack     string `json:"pack,omitempty"`     // a policy's name, "1" for the node's own, or "off"
-	Memory   string `json:"memory,omitempty"`   // peak GPU memory on each GPU, with a unit
-	Class    string `json:"class,omitempty"`    // guaranteed or opportunistic
-	Weight   string `json:"weight,omitempty"`   // a positive whole number
-	Deadline string `json:"deadline,omitempty"` // unix seconds, resolved at submission
-	Signal   string `json:"signal,omitempty"`   // SIG[@SECONDS]
+	Pack     string `json:"pack,omitempty"`      // a policy's name, "1" for the node's own, or "off"
+	Memory   string `json:"memory,omitempty"`    // peak GPU memory on each GPU, with a unit
+	Class    string `json:"class,omitempty"`     // guaranteed or opportunistic
+	Weight   string `json:"weight,omitempty"`    // a positive whole number
+	Deadline string `json:"deadline,omitempty"`  // unix seconds, resolved at submission
+	Signal   string `json:"signal,omitempty"`    // SIG[@SECONDS]
+	MaxPause string `json:"max_pause,omitempty"` // longest pause in one piece, where less is borne than the policy allows
 }
 
 // Registration is what the plugin says of one task as it is launched. One

@@ -111,6 +111,7 @@ type RequestDocument struct {
 	Declared bool                       `json:"declared"`
 	Stated   *model.Bytes               `json:"memory_declared,omitempty"`
 	Deadline *time.Time                 `json:"deadline,omitempty"`
+	MaxPause *float64                   `json:"max_pause,omitempty"` // seconds, of a tenant whose terms say less than its policy
 	Notes    []string                   `json:"notes,omitempty"`
 	Placed   string                     `json:"placed,omitempty"` // why Gimbal chose its GPUs
 }
@@ -227,6 +228,10 @@ func tenantDocument(r *Row) TenantDocument {
 	}
 	if m, ok := v.Terms.Declared.Get(); ok {
 		d.Request.Stated = &m
+	}
+	if p := v.Terms.MaxPause; p > 0 {
+		seconds := p.Seconds()
+		d.Request.MaxPause = &seconds
 	}
 	if o := v.Order; o != nil {
 		d.Order = &OrderDocument{string(o.Do), o.By(), o.Why, instant(v.OrderEnds)}

@@ -185,6 +185,16 @@ func (r *Row) slack() string {
 	})
 }
 
+// maxPause is empty where the tenant's terms say nothing of it.
+func (r *Row) maxPause() string {
+	return tenantOnly(r, func() string {
+		if r.View.Terms.MaxPause == 0 {
+			return ""
+		}
+		return Duration(r.View.Terms.MaxPause)
+	})
+}
+
 func (r *Row) gpus() string {
 	if r.Stray != nil {
 		return r.page.gpu(r.Stray.GPU)

@@ -129,6 +129,34 @@ func grep(lines []string, prefix string) (found []string) {
 	return found
 }
 
+// TestMaxPause: what has no option of its own is asked for by its variable, which
+// wins over that of the job around it, and reaches the daemon in whole seconds.
+func TestMaxPause(t *testing.T) {
+	const inherited = "SLURM_SPANK_GIMBAL_MAX_PAUSE"
+	for value, want := range map[string]string{
+		"30s": "30s", "1m30s": "90s", "2m": "120s", "24h": "86400s", "007s": "7s",
+		"0s": "", "30": "", "24h1s": "", "30S": "", "s": "", "-5s": "", "1.5s": "", "99999999999999999999s": "", "30s ": "", "500ms": "",
+	} {
+		s := sanitized.script(local).do("env %s=45s", inherited).do("env GIMBAL_MAX_PAUSE=%s", value)
+		out := s.do("hook init").do("opt gimbal-pack").do("hook init_post_opt").do("get %s", inherited).run(t)
+		if got := carried(out, inherited); want != "" && got != want || want == "" && got != "45s" {
+			t.Errorf("%q: carried %q, want %q", value, got, want)
+		}
+		if bad := grep(out, "error: gimbal: ignoring GIMBAL_MAX_PAUSE"); (len(bad) == 1) != (want == "") {
+			t.Errorf("%q: %q", value, bad)
+		}
+	}
+	d := startDaemon(t)
+	s := sanitized.script(remote, append(d.args(), "core=/nowhere")...).items().do("jobenv %s=90s", inherited).do("hook init")
+	s.do("ropt gimbal-pack alpha").do("hook init_post_opt").do("tasks 1").run(t)
+	if got := d.last.Options.MaxPause; got != "90s" {
+		t.Errorf("registered with %q", got)
+	}
+}
+
+// carried is the value of a variable, "" if it is not set.
+func carried(out []string, name string) string { v, _ := value(out, name); return v }
+
 // TestInheritedAndOwn: which calls of Slurm count as the step's own.
 func TestInheritedAndOwn(t *testing.T) {
 	pack := carrier("gimbal-pack")

@@ -105,14 +105,15 @@ func TestDirectiveInTheScript(t *testing.T) {
 func TestSisters(t *testing.T) {
 	s := newSite(t)
 	d := s.startDaemon()
-	env := []string{"GIMBAL_MEMORY=2G", "GIMBAL_CLASS=opportunistic", "GIMBAL_WEIGHT=3", "GIMBAL_SIGNAL=12", "GIMBAL_DEADLINE=now+1hour"}
+	pause := []string{"GIMBAL_MAX_PAUSE=1m30s"} // has no option
+	env := append(pause, "GIMBAL_MEMORY=2G", "GIMBAL_CLASS=opportunistic", "GIMBAL_WEIGHT=3", "GIMBAL_SIGNAL=12", "GIMBAL_DEADLINE=now+1hour")
 	for _, tc := range []struct {
 		name string
 		env  []string
 		cmd  string
 		args []string
 	}{
-		{"options", nil, "sbatch", []string{"--gimbal-pack", "--gimbal-memory=2G", "--gimbal-class=opportunistic",
+		{"options", pause, "sbatch", []string{"--gimbal-pack", "--gimbal-memory=2G", "--gimbal-class=opportunistic",
 			"--gimbal-weight=3", "--gimbal-signal=USR2", "--gimbal-deadline=now+1hour"}},
 		{"environment", append(env, "GIMBAL_PACK=1"), "sbatch", nil},
 		{"environment, option for pack", env, "sbatch", []string{"--gimbal-pack", "--export=NONE"}},
@@ -129,7 +130,7 @@ func TestSisters(t *testing.T) {
 					t.Errorf("deadline %q, %v", r.Options.Deadline, err)
 				}
 				r.Options.Deadline = ""
-				if want := (model.Options{Pack: "1", Memory: "2048MiB", Class: "opportunistic", Weight: "3", Signal: "USR2"}); r.Options != want {
+				if want := (model.Options{Pack: "1", Memory: "2048MiB", Class: "opportunistic", Weight: "3", Signal: "USR2", MaxPause: "90s"}); r.Options != want {
 					t.Errorf("step %d: %+v", r.StepID, r.Options)
 				}
 			}

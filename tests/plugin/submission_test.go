@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // TestBadValuesFailAtSubmission: nothing is submitted, and one line of ours
@@ -73,6 +75,7 @@ func TestBadVariableWarnsAndIsIgnored(t *testing.T) {
 		{"GIMBAL_MEMORY=lots", 0},
 		{"GIMBAL_WEIGHT=1.5", 0},
 		{"GIMBAL_DEADLINE=never", 0},
+		{"GIMBAL_MAX_PAUSE=30", 0},
 	} {
 		t.Run(tc.variable, func(t *testing.T) {
 			d.t, s.t = t, t
@@ -87,7 +90,7 @@ func TestBadVariableWarnsAndIsIgnored(t *testing.T) {
 			d.forget()
 			r = s.runWith([]string{tc.variable}, "srun", "--gimbal-pack=alpha", "/bin/true")
 			regs := d.registrations(1)
-			if len(regs) != 1 || regs[0].Options.Pack != "alpha" || regs[0].Options.Memory+regs[0].Options.Weight+regs[0].Options.Deadline != "" {
+			if len(regs) != 1 || regs[0].Options.Pack != "alpha" || regs[0].Options != (model.Options{Pack: "alpha"}) {
 				t.Errorf("stderr %q, registrations %s", r.Stderr, as(regs))
 			}
 		})

@@ -239,14 +239,26 @@ func (o *output) String() string {
 // start starts gimbal run for a user.
 func (h *host) start(uid int, args ...string) *job {
 	h.t.Helper()
+	j := h.prepare(uid, args...)
+	h.begin(j)
+	return j
+}
+
+// prepare makes a gimbal run for a user that is yet to be begun.
+func (h *host) prepare(uid int, args ...string) *job {
+	h.t.Helper()
 	j := &job{Cmd: h.gimbal(uid, "run", args...), done: make(chan struct{})}
 	j.Stdout, j.Stderr, j.WaitDelay = &j.out, &j.out, time.Second
+	return j
+}
+
+func (h *host) begin(j *job) {
+	h.t.Helper()
 	if err := j.Start(); err != nil {
 		h.t.Fatal(err)
 	}
 	go func() { _ = j.Wait(); close(j.done) }()
 	h.t.Cleanup(func() { _ = j.Process.Kill(); <-j.done })
-	return j
 }
 
 // wait waits for the end and returns the exit code as a shell tells it.

@@ -316,6 +316,7 @@ func (x *explanation) now() []string {
 	if v.State.Stopped() || v.State == model.Holding {
 		lines = append(lines, x.wouldRun()...)
 	}
+	lines = append(lines, x.paused()...)
 	for _, n := range v.Terms.Notes {
 		lines = append(lines, "Of what it asked for: "+n)
 	}

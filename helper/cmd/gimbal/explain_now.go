@@ -26,6 +26,19 @@ func (x *explanation) ordered() []string {
 	return []string{text}
 }
 
+// paused tells of a longest pause of the tenant's own.
+func (x *explanation) paused() []string {
+	most := x.v.Terms.MaxPause
+	if most == 0 {
+		return nil
+	}
+	by := "as its site says"
+	if asked, err := config.ParsePause(x.v.Reg.Options.MaxPause); err == nil && asked == most {
+		by = "as it asked for"
+	}
+	return []string{fmt.Sprintf("A pause of it lasts %s at most, %s.", config.FormatDuration(most), by)}
+}
+
 // wouldRun tells what would let a tenant that waits run now: whose end or turn's
 // end, on each of its GPUs. Where a person or a guard stopped it, nobody's would.
 func (x *explanation) wouldRun() []string {

@@ -35,6 +35,10 @@ func TestWhatWouldLetItRun(t *testing.T) {
 	guarded.Reason = model.Reason{Code: "guard", Text: "1 uses more GPU memory than it declared"}
 	running := live(1, model.Running, gib, gib, true)
 	running.Order = &model.Order{Do: model.PrimPause, UID: 7}
+	bears := live(1, model.Running, gib, gib, true)
+	bears.Terms.MaxPause, bears.Reg.Options.MaxPause = 30*time.Second, "30s"
+	spared := live(1, model.Running, gib, gib, true)
+	spared.Terms.MaxPause, spared.Reg.Options.MaxPause = 20*time.Second, "30s"
 	for name, c := range map[string]struct {
 		v      model.View
 		others []model.View
@@ -52,6 +56,8 @@ func TestWhatWouldLetItRun(t *testing.T) {
 			"Now on GPU 0: 2 (its turn ends in 20s at the latest); waiting as well: 3."},
 		"an order":   {ordered, []model.View{turn}, "ann ordered: pause, until 12:01:00 or 'gimbal release 1': a demo"},
 		"not yet":    {running, nil, "user 7 ordered: pause, until 'gimbal release 1'\nIt is not paused yet, for the reason above."},
+		"its pause":  {bears, nil, "A pause of it lasts 30s at most, as it asked for."},
+		"a rule's":   {spared, nil, "A pause of it lasts 20s at most, as its site says."},
 		"no daemon":  {live(1, model.Held, 6*gib, 0, false), nil, ""},
 		"a guard":    {guarded, []model.View{turn}, ""},
 		"it runs on": {live(1, model.Running, 6*gib, gib, true), []model.View{turn}, ""},

@@ -52,6 +52,7 @@ func (o *runOptions) set() *pflag.FlagSet {
 	f.StringVar(&o.asked.Weight, "weight", "", "share of time relative to others, a `number` from 1 to 10000")
 	f.StringVar(&o.asked.Deadline, "deadline", "", "`time` when it should be done, such as 17:00 or now+2hours")
 	f.StringVar(&o.asked.Signal, "signal", "", "the signal to get before it is evicted, and how long before: `sig[@seconds]`, such as USR1@60")
+	f.StringVar(&o.asked.MaxPause, "max-pause", "", "`time` for which it may be paused in one piece, such as 30s, where that is less than the policy's")
 	f.StringVar(&o.gpus, "gpus", "", "`list` as CUDA_VISIBLE_DEVICES has it, all, or any: the one with most room")
 	f.StringVar(&o.name, "name", "", "`name` that status shows (default the command's)")
 	f.StringVar(&o.socket, "socket", "", "gimbald's `path` (default "+wire.DefaultSocket+", else a daemon of your own)")
@@ -102,7 +103,7 @@ func (o *runOptions) read(f *pflag.FlagSet, w world) error {
 			*c.value = v
 			continue
 		}
-		name := "GIMBAL_" + strings.ToUpper(c.name)
+		name := "GIMBAL_" + strings.ToUpper(strings.ReplaceAll(c.name, "-", "_"))
 		if given := w.env(name); given != "" {
 			v, err := c.check(given)
 			if err != nil {
@@ -155,6 +156,7 @@ func (o *runOptions) checks(now time.Time) []runCheck {
 		{"weight", &o.asked.Weight, checkWeight},
 		{"deadline", &o.asked.Deadline, func(s string) (string, error) { return checkDeadline(s, now) }},
 		{"signal", &o.asked.Signal, checkSignal},
+		{"max-pause", &o.asked.MaxPause, func(s string) (string, error) { _, err := config.ParsePause(s); return s, err }},
 	}
 }
 

@@ -85,7 +85,7 @@ func (d *daemon) takeRun(ctx context.Context, peer wire.Peer, req wire.Request) 
 // that is too long.
 func boundRun(q *model.RunRequest) error {
 	o := q.Options
-	for _, v := range []string{o.Pack, o.Memory, o.Class, o.Weight, o.Deadline, o.Signal} {
+	for _, v := range []string{o.Pack, o.Memory, o.Class, o.Weight, o.Deadline, o.Signal, o.MaxPause} {
 		if len(v) > maxRunOption {
 			return wire.Errorf(wire.CodeBadRequest, "an option of %d bytes", len(v))
 		}
