@@ -27,7 +27,7 @@ func TestMemoryOfNobody(t *testing.T) {
 	r.start()
 	kinds := map[int]string{}
 	eventually(t, patience, "both are shown", func() bool {
-		for _, s := range r.status().Strays {
+		for _, s := range r.answer().Strays {
 			kinds[s.PID] = s.Kind
 		}
 		return len(kinds) == 2
@@ -108,5 +108,5 @@ func TestWhoseConnectionIsGone(t *testing.T) {
 	for _, pid := range workers {
 		kill(t, pid, unix.SIGKILL)
 	}
-	eventually(t, patience, "nobody is left", func() bool { reply := r.status(); return reply != nil && len(reply.Tenants) == 0 })
+	eventually(t, patience, "nobody is left", r.empty)
 }

@@ -62,8 +62,11 @@ func (r *rig) restartBeside(daemon string, sig unix.Signal, paused, runs, held *
 	pids := slices.Concat(paused.pids(), runs.pids(), held.pids())
 	r.slurm().Restart(r.t, daemon, sig)
 	r.wantWhole()
-	if !r.is(paused, model.Paused) || !r.is(held, model.Held) || !r.is(runs, model.Running) {
-		r.t.Errorf("after %s got %s: %+v", daemon, unix.SignalName(sig), r.status().Tenants)
+	now := r.answer()
+	for k, want := range map[*task]model.State{paused: model.Paused, held: model.Held, runs: model.Running} {
+		if v := k.in(now); v == nil || v.State != want {
+			r.t.Errorf("after %s got %s job %d is not %s: %+v", daemon, unix.SignalName(sig), k.job, want, now.Tenants)
+		}
 	}
 	if now := slices.Concat(paused.pids(), runs.pids(), held.pids()); !slices.Equal(now, pids) {
 		r.t.Errorf("the processes were %v and are %v", pids, now)
@@ -118,7 +121,7 @@ func TestNodeReboots(t *testing.T) {
 	for _, k := range []*task{paused, held, plain} {
 		r.slurm().Run("scancel", fmt.Sprint(k.job))
 	}
-	eventually(t, patience, "nobody is left", func() bool { return len(r.status().Tenants) == 0 })
+	eventually(t, patience, "nobody is left", r.empty)
 	r.strange.wantUntouched(t)
 	r.launcher.wantWell()
 }
@@ -140,7 +143,7 @@ func (r *rig) submit(memory, requeue string) *task {
 // wantLost checks that nobody is known, and that so many have ended by another boot.
 func (r *rig) wantLost(n int) {
 	r.t.Helper()
-	if reply := r.status(); len(reply.Tenants) != 0 {
+	if reply := r.answer(); len(reply.Tenants) != 0 {
 		r.t.Errorf("tenants of before are there: %+v", reply.Tenants)
 	}
 	ended, err := journal.Ended(r.path("state"), model.StatusQuery{})

@@ -134,7 +134,7 @@ func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 func (r *rig) start() {
 	r.t.Helper()
 	r.begin()
-	eventually(r.t, patience, "gimbald answers", func() bool { return r.status() != nil })
+	r.answer()
 }
 
 // begin starts a daemon.
@@ -245,6 +245,13 @@ func (r *rig) status() *model.StatusReply {
 	return &reply
 }
 
+// answer is what the daemon knows, once it answers.
+func (r *rig) answer() (reply *model.StatusReply) {
+	r.t.Helper()
+	eventually(r.t, patience, "gimbald answers", func() bool { reply = r.status(); return reply != nil })
+	return reply
+}
+
 // order gives a person's order for a job; the daemon may die of it.
 func (r *rig) order(k *task, do model.Primitive) {
 	r.t.Helper()
@@ -256,11 +263,10 @@ func (r *rig) order(k *task, do model.Primitive) {
 }
 
 // view is a live tenant, nil if there is none.
-func (r *rig) view(k *task) *model.View {
-	reply := r.status()
-	if reply == nil {
-		return nil
-	}
+func (r *rig) view(k *task) *model.View { return k.in(r.answer()) }
+
+// in is a task's tenant in an answer, nil if there is none.
+func (k *task) in(reply *model.StatusReply) *model.View {
 	for i := range reply.Tenants {
 		if reply.Tenants[i].Reg.JobID == k.job {
 			return &reply.Tenants[i]
@@ -269,9 +275,26 @@ func (r *rig) view(k *task) *model.View {
 	return nil
 }
 
+// is tells whether the daemon answers that a task's tenant is in a state.
 func (r *rig) is(k *task, s model.State) bool {
-	v := r.view(k)
+	reply := r.status()
+	if reply == nil {
+		return false
+	}
+	v := k.in(reply)
 	return v != nil && v.State == s
+}
+
+// left tells whether the daemon answers that a task has no tenant any more.
+func (r *rig) left(k *task) bool {
+	reply := r.status()
+	return reply != nil && k.in(reply) == nil
+}
+
+// empty tells whether the daemon answers that there are no tenants.
+func (r *rig) empty() bool {
+	reply := r.status()
+	return reply != nil && len(reply.Tenants) == 0
 }
 
 // await waits until status shows a task's tenant in a state.

@@ -99,8 +99,8 @@ func TestOldGuard(t *testing.T) {
 	r.await(k, model.Paused)
 	kill(t, old, unix.SIGCONT)
 	eventually(t, patience, "the old guard leaves", func() bool { s, ok := statOf(old); return !ok || s.state == 'Z' })
-	if v := r.view(k); v.State != model.Paused || len(k.stopped()) != len(k.pids()) {
-		t.Errorf("it is %s, and %d of %d processes are stopped", v.State, len(k.stopped()), len(k.pids()))
+	if v := r.view(k); v == nil || v.State != model.Paused || len(k.stopped()) != len(k.pids()) {
+		t.Errorf("it is %+v, and %d of %d processes are stopped", v, len(k.stopped()), len(k.pids()))
 	}
 	r.finishAll()
 }
@@ -113,7 +113,7 @@ func TestDriverThatFails(t *testing.T) {
 		{"mismatch", "driver=mismatch", "driver=ok"},
 		{"lost GPU", "lost=yes", "lost=no"},
 		{"gone and reloaded", "present=no", "present=yes"},
-		{"hangs", "hang=4s", "hang=0s"},
+		{"hangs", "hang=10m", "hang=0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -125,9 +125,7 @@ func TestDriverThatFails(t *testing.T) {
 			r.await(k, model.Paused)
 			r.gpu.Ctl("set", c.broken)
 			eventually(t, patience, "what was paused runs", func() bool { return len(k.stopped()) == 0 })
-			if r.status() == nil {
-				t.Error("the daemon does not answer")
-			}
+			r.answer()
 			r.gpu.Ctl("set", c.well)
 			r.await(k, model.Paused) // the order stands
 			r.order(k, "release")
@@ -142,9 +140,9 @@ func TestDriverThatFails(t *testing.T) {
 		r.write("gimbald.toml", withStale(r))
 		r.gpu.Stop()
 		r.start()
-		eventually(t, patience, "the node is degraded", func() bool { return r.status().Degraded != "" })
+		eventually(t, patience, "the node is degraded", func() bool { return r.answer().Degraded != "" })
 		r.gpu.Restart(simgpu.Options{})
-		eventually(t, patience, "it is managed", func() bool { return r.status().Degraded == "" })
+		eventually(t, patience, "it is managed", func() bool { return r.answer().Degraded == "" })
 		k := r.living(nil)
 		r.order(k, model.PrimPause)
 		r.await(k, model.Paused)

@@ -271,7 +271,7 @@ func playEvict(r *rig) play {
 	return play{
 		prepare: func() { k = r.living(k); r.order(k, model.PrimPause); r.await(k, model.Paused) },
 		begin:   func() { k.evicted = true; r.order(k, model.PrimEvict) },
-		over:    func() bool { return !k.alive() && r.status() != nil && r.view(k) == nil },
+		over:    func() bool { return !k.alive() && r.left(k) },
 	}
 }
 
@@ -280,7 +280,7 @@ func playEnd(r *rig) play {
 	return play{
 		prepare: func() { k = r.living(k) },
 		begin:   func() { k.finish() },
-		over:    func() bool { return r.status() != nil && r.view(k) == nil },
+		over:    func() bool { return r.left(k) },
 	}
 }
 

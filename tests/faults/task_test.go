@@ -164,7 +164,7 @@ func (k *task) ended() {
 	case <-k.done:
 	case <-time.After(patience):
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.root()))
-		k.r.t.Fatalf("job %d does not end: %v are stopped; it is %+v\n%s", k.job, k.stopped(), k.r.view(k), status)
+		k.r.t.Fatalf("job %d does not end: %v are stopped; the daemon says %+v\n%s", k.job, k.stopped(), k.r.status(), status)
 	}
 	k.wantEnd()
 }

@@ -89,7 +89,8 @@ func flood(socket string) int {
 // nor another user's from being answered, nor jobs from being paused and resumed;
 // and leaves nothing behind.
 func TestSocketUnderFlood(t *testing.T) {
-	r := newRig(t, setting{config: impatient})
+	// Its guard is as patient as a node's.
+	r := newRig(t, setting{})
 	if err := os.Chmod(r.dir, 0o755); err != nil { // for the socket in it
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func (r *rig) sleepOf(uid uint32) *task {
 // for, whether the job has reached its GPU or not, and comes at the launch's end.
 func TestPauseInALaunch(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient, policy: strings.Replace(turnless, `min_run = "0s"`, `min_run = "6s"`, 1)})
+	r := newRig(t, setting{config: impatient, policy: strings.Replace(turnless, `min_run = "0s"`, `min_run = "15s"`, 1)})
 	r.start()
 	for _, args := range []string{trainer, trainer + " --startup 60"} {
 		k := r.launch("2GiB", args)
@@ -224,11 +225,11 @@ func TestPauseInALaunch(t *testing.T) {
 		if err := r.call(model.OpControl, q, &reply); err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.Join(reply.Notes, "; "); !strings.Contains(said, "goes on for now: not stopped in the first 6s after a launch, for ") {
+		if said := strings.Join(reply.Notes, "; "); !strings.Contains(said, "goes on for now: not stopped in the first 15s after a launch, for ") {
 			t.Errorf("%s: it says %q", args, said)
 		}
-		if v := r.view(k); v.State != model.Running {
-			t.Errorf("%s: it is %s at once", args, v.State)
+		if v := r.view(k); v == nil || v.State != model.Running {
+			t.Errorf("%s: it is %+v at once", args, v)
 		}
 		r.await(k, model.Paused)
 		k.destroy()

@@ -154,10 +154,7 @@ func (r *rig) finishAll() {
 	for _, k := range slices.Backward(r.alive()) { // a job's first task is its end
 		k.finish()
 	}
-	eventually(r.t, patience, "nobody is left", func() bool {
-		reply := r.status()
-		return reply != nil && len(reply.Tenants) == 0
-	})
+	eventually(r.t, patience, "nobody is left", r.empty)
 	ended, err := journal.Ended(r.path("state"), model.StatusQuery{})
 	if err != nil {
 		r.t.Fatal(err)

@@ -49,7 +49,7 @@ say = "{tenant} uses more GPU memory than it declared"
 // than min_run, and while tasks start, none of them is stopped, though it is
 // the neighbour's turn and a person orders a pause.
 func TestNoPauseDuringLaunch(t *testing.T) {
-	policy := strings.Replace(turns("300ms")["timeslice"], `min_run = "0s"`, `min_run = "6s"`, 1)
+	policy := strings.Replace(turns("300ms")["timeslice"], `min_run = "0s"`, `min_run = "15s"`, 1)
 	s := start(t, e2e.Options{Policies: map[string]string{"timeslice": policy}})
 	other := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
 	s.WaitTenant(other, patience, "RUNNING")
@@ -57,7 +57,7 @@ func TestNoPauseDuringLaunch(t *testing.T) {
 		file := filepath.Join(s.Out, fmt.Sprintf("ended-%d", i))
 		job := s.pack(t, "srun -n 8 bash -c 'sleep 2; echo >>"+file+"'", "-n", "8", "--overcommit")
 		s.WaitTenant(job, patience, "RUNNING")
-		if r := s.Run(e2e.Built("gimbal"), "pause", "--socket", s.Socket(), fmt.Sprint(job)); r.Exit != 0 || !strings.Contains(r.Stdout, "goes on for now: not stopped in the first 6s after a launch, for ") {
+		if r := s.Run(e2e.Built("gimbal"), "pause", "--socket", s.Socket(), fmt.Sprint(job)); r.Exit != 0 || !strings.Contains(r.Stdout, "goes on for now: not stopped in the first 15s after a launch, for ") {
 			t.Errorf("a pause in a launch: %v", r)
 		}
 		wantState(t, s.WaitDone(t, job, 3*patience), "COMPLETED")

@@ -24,11 +24,12 @@ func TestDaemonsOwnCgroup(t *testing.T) {
 	paused, other := s.pair(t, e2e.Trainer("--memory 512MiB --seconds 300 --fork 2"))
 	s.wantOnlyDaemon(t, group)
 
+	var pids []int
+	e2e.Eventually(t, patience, "two trainers have two children each", func() bool {
+		pids = append(s.trainers(paused), s.trainers(other)...)
+		return len(pids) >= 6
+	})
 	before := s.tenant(t, paused)
-	pids := append(s.trainers(paused), s.trainers(other)...)
-	if len(pids) < 6 {
-		t.Fatalf("two trainers with two children each have the processes %v", pids)
-	}
 	s.StopDaemon()
 	s.wantRunning(t, paused, patience)
 	s.StartDaemon()

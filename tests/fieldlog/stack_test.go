@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/tests/e2e"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
@@ -49,14 +51,24 @@ func (s *site) pack(t *testing.T, script string, more ...string) int {
 	return s.Sbatch(t, script, append([]string{"--gres=shard:1", "--gimbal-pack", "--gimbal-memory=1GiB"}, more...)...)
 }
 
-// pair starts two jobs that take turns, and waits until the first is paused.
+// pair starts two jobs of trainers that take turns, and waits until the first, which
+// has got as far as to compute, is paused.
 func (s *site) pair(t *testing.T, script string, more ...string) (paused, other int) {
 	t.Helper()
 	paused = s.pack(t, script, more...)
 	s.WaitTenant(paused, patience, "RUNNING")
+	e2e.Eventually(t, patience, "the first computes", func() bool { return s.computes(paused) })
 	other = s.pack(t, script)
 	s.WaitTenant(paused, patience, "PAUSED")
 	return paused, other
+}
+
+// computes tells whether a job has computed. By then its trainer catches what it is
+// to catch, and has its workers.
+func (s *site) computes(job int) bool {
+	return slices.ContainsFunc(s.GPU.Record(), func(i simgpu.Interval) bool {
+		return strings.HasPrefix(i.Label, fmt.Sprintf("%d.", job))
+	})
 }
 
 // cancel ends jobs and waits until they are gone.

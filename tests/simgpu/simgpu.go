@@ -176,10 +176,10 @@ func (d *Device) run(o Options) {
 	})
 }
 
-// await polls until ok says so; it fails the test after ten seconds.
+// await polls until ok says so; it fails the test after a minute.
 func (d *Device) await(what string, ok func() bool) {
 	d.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			d.t.Fatalf("waited too long for %s", what)
 		}
