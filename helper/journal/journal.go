@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
+	"github.com/gimbal-hpc/gimbal/helper/lockfile"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -126,19 +127,14 @@ func Open(dir string, o Options) (*Journal, error) {
 	return j, nil
 }
 
+// takeLock locks the journal for writing. A writer that has just died may have left
+// the lock to a child for a moment.
 func takeLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
+	f, err := lockfile.Take(path, lockfile.Wait)
+	if errors.Is(err, lockfile.ErrHeld) {
+		return nil, ErrLocked
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, ErrLocked
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return f, nil
+	return f, err
 }
 
 // start reads what is there and opens both tails.

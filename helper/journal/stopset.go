@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
+	"github.com/gimbal-hpc/gimbal/helper/lockfile"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -20,8 +21,8 @@ var (
 	// released everything, or a newer daemon. Whatever was stopped under the
 	// old generation is to be continued at once.
 	ErrFenced = errors.New("the stop set was taken over")
-	// ErrHeld says that the lock could not be had in time.
-	ErrHeld = errors.New("the stop set is locked")
+	// ErrHeld says that the lock of the stop set could not be had in time.
+	ErrHeld = lockfile.ErrHeld
 )
 
 // Stopped is what of one tenant Gimbal keeps stopped, or was about to stop.
@@ -83,11 +84,11 @@ func openStopSet(path, boot string) (*StopSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(lock, lockWait); err != nil {
+	if err := lockfile.Lock(lock, lockWait); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
-	defer func() { _ = unix.Flock(int(lock.Fd()), unix.LOCK_UN) }()
+	defer lockfile.Unlock(lock)
 	old, err := fence(path)
 	if err != nil {
 		_ = lock.Close()
@@ -114,25 +115,6 @@ func bootOr(boot string) (string, error) {
 // openLock opens the lock beside the set. It is never removed or replaced.
 func openLock(path string) (*os.File, error) {
 	return os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-}
-
-// flock takes the lock or returns ErrHeld after wait.
-func flock(f *os.File, wait time.Duration) error {
-	deadline := time.Now().Add(wait)
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EINTR):
-		case !errors.Is(err, unix.EWOULDBLOCK):
-			return fmt.Errorf("lock %s: %w", f.Name(), err)
-		case time.Now().After(deadline):
-			return ErrHeld
-		default:
-			time.Sleep(time.Millisecond)
-		}
-	}
 }
 
 // Add writes down that these processes and freezer folders of a tenant are
@@ -226,10 +208,10 @@ func (s *StopSet) check() error {
 func (s *StopSet) change(fn func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := flock(s.lock, lockWait); err != nil {
+	if err := lockfile.Lock(s.lock, lockWait); err != nil {
 		return fmt.Errorf("stop set %s: %w", s.path, err)
 	}
-	defer func() { _ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }()
+	defer lockfile.Unlock(s.lock)
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -334,7 +316,7 @@ type Takeover struct {
 func TakeOver(path string, gen uint64, wait time.Duration) (*Takeover, error) {
 	t := &Takeover{}
 	if lock, err := openLock(path); err == nil {
-		t.lock, t.Locked = lock, flock(lock, wait) == nil
+		t.lock, t.Locked = lock, lockfile.Lock(lock, wait) == nil
 	}
 	var err error
 	t.StopState, err = fenceIf(path, gen)

@@ -7,10 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gimbal-hpc/gimbal/helper/lockfile"
 )
 
 // ErrInUse says that another daemon already serves the socket.
@@ -30,8 +31,8 @@ type socket struct {
 // bind makes a socket appear at path, already listening and with exactly the
 // given permission bits: it is bound in a private folder beside path, and
 // moved. A stale socket there is replaced; anything else is left untouched
-// and reported.
-func bind(path string, mode fs.FileMode) (*socket, error) {
+// and reported. The lock is waited for.
+func bind(path string, mode fs.FileMode, wait time.Duration) (*socket, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func bind(path string, mode fs.FileMode) (*socket, error) {
 	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	lock, err := takeLock(path + ".lock")
+	lock, err := takeLock(path+".lock", wait)
 	if err != nil {
 		return nil, err
 	}
@@ -112,24 +113,12 @@ func (s *socket) close() error {
 }
 
 // takeLock opens and locks path, or returns ErrInUse.
-func takeLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock file: %w", err)
-	}
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		_ = f.Close()
-		return nil, fmt.Errorf("lock file %s is no regular file", path)
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
-		return f, nil
-	}
-	_ = f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
+func takeLock(path string, wait time.Duration) (*os.File, error) {
+	f, err := lockfile.Take(path, wait)
+	if errors.Is(err, lockfile.ErrHeld) {
 		return nil, fmt.Errorf("%s is locked: %w", path, ErrInUse)
 	}
-	return nil, fmt.Errorf("lock %s: %w", path, err)
+	return f, err
 }
 
 // clearStale removes a socket of ours at path that nobody listens on. Absent

@@ -125,6 +125,21 @@ func TestListenRefusesWhenServed(t *testing.T) {
 	}
 }
 
+// TestListenWaits: a daemon that is just going does not turn the next one away.
+func TestListenWaits(t *testing.T) {
+	path := socketPath(t)
+	first, err := Listen(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { _ = first.Close() })
+	second, err := Listen(path, Options{Wait: 10 * time.Second})
+	if err != nil {
+		t.Fatalf("although the first has gone: %v", err)
+	}
+	_ = second.Close()
+}
+
 func TestSimultaneousStarts(t *testing.T) {
 	path := socketPath(t)
 	for round := range 50 {

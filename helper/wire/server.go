@@ -31,6 +31,7 @@ type Options struct {
 	Rate         int           // requests a second of one user, root excepted: 50
 	Burst        int           // requests at once of one user, root excepted: 200
 	AtOnce       int           // requests of one user that are answered at a time, root excepted: 2
+	Wait         time.Duration // for a daemon before this one to be gone: not at all
 	// Refused, if set, is told of each connection or request that was turned
 	// away before it reached the Handler, or denied by it, from several
 	// goroutines.
@@ -76,7 +77,7 @@ type Server struct {
 // untouched and is an error that says so.
 func Listen(path string, o Options) (*Server, error) {
 	o = o.withDefaults()
-	s, err := bind(path, o.Mode)
+	s, err := bind(path, o.Mode, o.Wait)
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}

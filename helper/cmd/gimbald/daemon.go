@@ -20,6 +20,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/gpu"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/learn"
+	"github.com/gimbal-hpc/gimbal/helper/lockfile"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/node"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
@@ -110,7 +111,7 @@ func serve(path, node, private string, stderr io.Writer) error {
 // first, since only one daemon may own it.
 func (d *daemon) open(ctx context.Context) error {
 	var err error
-	if d.server, err = wire.Listen(d.cfg.Socket.Path, wire.Options{Mode: d.cfg.Socket.Mode, Refused: d.refused}); err != nil {
+	if d.server, err = wire.Listen(d.cfg.Socket.Path, wire.Options{Mode: d.cfg.Socket.Mode, Wait: lockfile.Wait, Refused: d.refused}); err != nil {
 		return err
 	}
 	failpoint.At("start.listening")

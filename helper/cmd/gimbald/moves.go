@@ -8,11 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
+	"github.com/gimbal-hpc/gimbal/helper/lockfile"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/node"
 )
@@ -26,27 +24,17 @@ type moves struct {
 	lock *os.File
 }
 
-// ownWait is how long a daemon waits for the lock: a helper of the one before
-// looks at it now and then.
-const ownWait = 2 * time.Second
-
+// openMoves waits a moment for the lock: a helper of the daemon before looks at it
+// now and then.
 func openMoves(dir string) (*moves, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of what is swapped: %w", err)
 	}
-	lock, err := os.OpenFile(dir+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := lockfile.Take(dir+".lock", lockfile.Wait)
 	if err != nil {
-		return nil, fmt.Errorf("own what is swapped: %w", err)
+		return nil, fmt.Errorf("own what is swapped in %s: %w", dir, err)
 	}
-	for end := time.Now().Add(ownWait); ; time.Sleep(time.Millisecond) {
-		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return &moves{dir: dir, lock: lock}, nil
-		}
-		if time.Now().After(end) {
-			return nil, errors.Join(fmt.Errorf("own what is swapped in %s: %w", dir, err), lock.Close())
-		}
-	}
+	return &moves{dir: dir, lock: lock}, nil
 }
 
 // file is where a tenant's record lies. Ids hold no slash; none leads out.
