@@ -31,7 +31,7 @@ type Terms struct {
 	Deadline time.Time      `json:"deadline,omitzero"`
 	Signal   int            `json:"signal,omitempty"`       // the job's own signal, 0 none
 	Ahead    time.Duration  `json:"signal_ahead,omitempty"` // how long before an eviction it wants it
-	Placed   string         `json:"placed,omitempty"`       // why gimbald chose its GPUs, "" where Slurm did
+	Placed   string         `json:"placed,omitempty"`       // the GPU that gimbald chose and why, "" where Slurm did
 	MPS      bool           `json:"mps,omitempty"`          // its processes were launched as clients of MPS
 	MaxPause time.Duration  `json:"max_pause,omitempty"`    // longest pause of this tenant, where that is less than the policy's; 0: the policy's
 	Notes    []string       `json:"notes,omitempty"`        // what was lowered, and why

@@ -64,7 +64,7 @@ func (d *Decider) Place(n *model.Node, ask Placing, now time.Duration) Placed {
 		return Placed{Why: fmt.Sprintf("fits on none of %d GPUs", len(ask.Among))}
 	}
 	slices.SortFunc(offers, better)
-	return placed(offers)
+	return Placed{GPU: offers[0].g.uuid, Why: whyPlaced(offers)}
 }
 
 // offer is a GPU that a tenant may have.
@@ -74,6 +74,7 @@ type offer struct {
 	rank  float64 // place.rank, 0 without it; NaN: unknown, the lowest
 	gain  float64 // what all on it do with the tenant less what they do without it
 	turns int     // in which they do it
+	pace          // of the tenant on it
 	free  float64 // memory before the tenant comes; NaN: unknown
 }
 
@@ -124,9 +125,9 @@ func (d *Decider) offer(v *view, i, most int) (offer, bool) {
 
 // appraise finds out what the tenant is good for on the GPU, and its rank there.
 func (d *Decider) appraise(o *offer, v *view) {
-	without, _ := d.does(o.with, o.g)
-	with, turns := d.does(append(slices.Clone(o.with), v), o.g)
-	o.gain, o.turns = with-without, turns
+	without, _, _ := d.does(o.with, o.g)
+	with, turns, pace := d.does(append(slices.Clone(o.with), v), o.g)
+	o.gain, o.turns, o.pace = with-without, turns, pace
 	if math.Abs(o.gain) < 1e-9*math.Max(math.Abs(with), math.Abs(without)) {
 		o.gain = 0 // what is left are roundings
 	}
@@ -137,21 +138,25 @@ func (d *Decider) appraise(o *offer, v *view) {
 }
 
 // does is what tenants are worth that share the time of a GPU, in turns as long
-// as each other, and in how many.
-func (d *Decider) does(with []*view, g *gpuView) (worth float64, turns int) {
+// as each other, in how many, and how fast the last of them is then.
+func (d *Decider) does(with []*view, g *gpuView) (worth float64, turns int, last pace) {
 	p := &d.planner
 	p.members = append(p.members[:0], with[:min(len(with), 64)]...)
 	if p.most = g.p.Share.Together; g.p.Share.Value != nil {
 		d.weigh(g)
 		p.find()
-		return p.work(p.groups), len(p.groups)
+		return p.work(p.groups), len(p.groups), d.plannedPace(g)
 	}
 	for rest := p.members; len(rest) > 0; turns++ {
 		var group []*view
 		group, rest = d.takeTurn(rest, g)
 		worth += d.worth(group, g)
+		if v := with[len(with)-1]; slices.Contains(group, v) {
+			last = d.paceOf(v, group, g)
+		}
 	}
-	return worth / math.Max(float64(turns), 1), turns
+	last.share /= math.Max(float64(turns), 1)
+	return worth / math.Max(float64(turns), 1), turns, last
 }
 
 // takeTurn is the first of those that wait with all that may compute beside it,
@@ -180,40 +185,3 @@ func better(a, b offer) int {
 
 // highest compares two numbers, the higher first and unknown last.
 func highest(a, b float64) int { return cmp.Compare(b, a) } // NaN is below all others
-
-// placed takes the first offer, and says why, with the one that was second.
-func placed(offers []offer) Placed {
-	first := &offers[0]
-	out := Placed{GPU: first.g.uuid, Why: "fits best on " + first.words("")}
-	if len(offers) > 1 {
-		second, but := &offers[1], ""
-		if highest(first.rank, second.rank) == 0 && len(second.with) > len(first.with) {
-			but = ", more tenants"
-		}
-		out.Why += ", before " + second.words(but)
-	}
-	return out
-}
-
-// words names the GPU, who is on it, what it is ranked by, and what else counts.
-func (o *offer) words(but string) string {
-	mates := "alone"
-	for i, v := range o.with {
-		switch {
-		case i == 0:
-			mates = "with " + v.name()
-		case i < 3:
-			mates += ", " + v.name()
-		case i == 3:
-			mates += fmt.Sprintf(" and %d more", len(o.with)-3)
-		}
-	}
-	by, number := o.gain, "unknown"
-	if o.g.p.Place.Rank != nil {
-		by = o.rank
-	}
-	if !math.IsNaN(by) {
-		number = fmt.Sprintf("%+.3g", by)
-	}
-	return fmt.Sprintf("GPU %s (%s: %s%s)", o.g.name(), mates, number, but)
-}

@@ -90,12 +90,7 @@ func TestPlace(t *testing.T) {
 		{name: "fewer turns", policy: "[share]\ntogether = 1\n[place]\nrank = '-place.turns'", now: []string{"1 gpu=0", "2 gpu=1", "3 gpu=1", "4 gpu=2", "5 gpu=2"}, want: "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var p *policy.Policy
-			if strings.Contains(c.policy, "=") {
-				p = parsed(t, "name = 'x'\n"+c.policy)
-			} else {
-				p = shipped(t, c.policy)
-			}
+			p := policyOf(t, c.policy)
 			r := newRigWith(t, p, c.o, "80GiB", "80GiB", "80GiB")
 			for _, line := range c.now {
 				f := strings.Fields(line)
@@ -120,25 +115,55 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestPlaceSaysWhy: where, beside whom and for what, and what was second.
+// TestPlaceSaysWhy: where, beside whom and how fast, and what was second and why,
+// for job 59, a heavy one.
 func TestPlaceSaysWhy(t *testing.T) {
-	p, o := shipped(t, "makespan"), policy.Options{Speed: knownSpeed}
-	r := newRigWith(t, p, o, "80GiB", "80GiB", "80GiB")
-	for _, job := range []string{"51 gpu=0", "52 gpu=1", "1 gpu=2"} {
-		f := strings.Fields(job)
-		r.register(f[0], []string{"mem=10GiB", f[1]})
+	learnt := policy.Options{Speed: knownSpeed}
+	for _, c := range []struct {
+		policy string
+		o      policy.Options
+		now    string
+		among  []string
+		spoil  func(*model.Node)
+		want   string
+	}{
+		{policy: "makespan", o: learnt, now: "51@0 52@1 1@2", want: "GPU 2 beside 1, at about 90 % of its speed alone; next best GPU 0 in turns with 51, at about 50 %"},
+		{policy: "makespan", o: learnt, now: "51@0 52@1 1@2 2@2", among: uuids(3)[1:], want: "GPU 1 in turns with 52, at about 50 % of its speed alone; next best GPU 2 beside 1 and 2, at about 82 % (more jobs are there)"},
+		{policy: "together", now: "1@1 2@1 3@1 4@1 5@1", among: uuids(2)[1:], want: "GPU 1 beside 1, 2, 3 and 2 more, at a guess at 24 % of its speed alone"},
+		{policy: "timeslice", now: "1@0", among: uuids(2), want: "GPU 1, alone; next best GPU 0 in turns with 1, at about 50 % of its speed alone"},
+		{policy: "timeslice", among: uuids(2), want: "GPU 0, alone; next best GPU 1, alone (as good)"},
+		{policy: "timeslice", among: uuids(2), spoil: func(n *model.Node) { n.GPUs[0].Util, n.GPUs[1].Util = model.Known(0.2), model.Known(0.1) }, want: "GPU 1, alone; next best GPU 0, alone (it is busier)"},
+		{policy: "timeslice", among: uuids(2), spoil: func(n *model.Node) { n.GPUs[1].Util = model.Known(0.9) }, want: "GPU 1, alone; next best GPU 0, alone (how busy it is is not known)"},
+		{policy: "timeslice", among: uuids(2), spoil: func(n *model.Node) { n.Foreign[uuid(0)] = model.Known(model.GiB) }, want: "GPU 1, alone; next best GPU 0, alone (less memory is free there)"},
+		{policy: "[place]\nrank = 'gpu.index'", among: uuids(2), want: "GPU 1, alone; next best GPU 0, alone (x ranks it lower)"},
+		// Beside 2 it goes as fast itself, but 2 is slower.
+		{policy: "together", o: policy.Options{Speed: func(a, b *model.Tenant) float64 { return map[bool]float64{true: 0.5, false: 0.9}[a.Reg.JobID == 2] }},
+			now: "1@0 2@1", among: uuids(2), want: "GPU 0 beside 1, at about 90 % of its speed alone; next best GPU 1 beside 2, at about 90 % (all there together would do less)"},
+	} {
+		p := policyOf(t, c.policy)
+		r := newRigWith(t, p, c.o, "80GiB", "80GiB", "80GiB")
+		for _, job := range strings.Fields(c.now) {
+			id, on, _ := strings.Cut(job, "@")
+			r.register(id, []string{"mem=10GiB", "gpu=" + on})
+		}
+		if c.spoil != nil {
+			c.spoil(r.n)
+		}
+		if c.among == nil {
+			c.among = uuids(3)
+		}
+		if got := r.d.Place(r.n, policy.Placing{Tenant: comer(59, model.Known(10*model.GiB)), GPUs: 1, Among: c.among}, r.now); got.Why != c.want {
+			t.Errorf("%s\nwant %s", got.Why, c.want)
+		}
 	}
-	got := r.d.Place(r.n, policy.Placing{Tenant: comer(59, model.Known(10*model.GiB)), GPUs: 1, Among: uuids(3)}, r.now)
-	const want = "fits best on GPU 2 (with 1: +0.8), before GPU 0 (with 51: +0)"
-	if got.Why != want {
-		t.Errorf("%s, want %s", got.Why, want)
+}
+
+// policyOf is a shipped policy, or one of these keys.
+func policyOf(t *testing.T, text string) *policy.Policy {
+	if strings.Contains(text, "=") {
+		return parsed(t, "name = 'x'\n"+text)
 	}
-	r.register("2", []string{"mem=10GiB", "gpu=2"})
-	got = r.d.Place(r.n, policy.Placing{Tenant: comer(59, model.Known(10*model.GiB)), GPUs: 1, Among: uuids(3)[1:]}, r.now)
-	const fewer = "fits best on GPU 1 (with 52: +0), before GPU 2 (with 1, 2: +0.655, more tenants)"
-	if got.Why != fewer {
-		t.Errorf("%s, want %s", got.Why, fewer)
-	}
+	return shipped(t, text)
 }
 
 // TestPlaceRandomly: whatever is on the node, a tenant on one GPU gets one of

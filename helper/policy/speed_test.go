@@ -132,24 +132,26 @@ func TestThreeGetNoMoreThanThereIs(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		demands [3]float64 // of the third last
-		want    string
+		want    float64
 	}{
-		{"all fit", [3]float64{0.3, 0.3, 0.3}, "+0.655"},
-		{"two of three fit", [3]float64{0.5, 0.5, 0.5}, "+0.2"},
-		{"any two get all that there is", [3]float64{0.95, 0.95, 0.95}, "+0"},
-		{"who wants little is not cut", [3]float64{0.95, 0.95, 0.3}, "+0.56"},
-		{"who was not seen does not count", [3]float64{unseen, unseen, unseen}, "+0.655"},
-		{"one was seen", [3]float64{unseen, 0.95, unseen}, "+0.655"},
-		{"none of the GPU", [3]float64{0, 0, 0}, "+0.655"},
+		{"all fit", [3]float64{0.3, 0.3, 0.3}, 0.655},
+		{"two of three fit", [3]float64{0.5, 0.5, 0.5}, 0.2},
+		{"any two get all that there is", [3]float64{0.95, 0.95, 0.95}, 0},
+		{"who wants little is not cut", [3]float64{0.95, 0.95, 0.3}, 0.56},
+		{"who was not seen does not count", [3]float64{unseen, unseen, unseen}, 0.655},
+		{"one was seen", [3]float64{unseen, 0.95, unseen}, 0.655},
+		{"none of the GPU", [3]float64{0, 0, 0}, 0.655},
 	} {
-		p, o := shipped(t, "together"), policy.Options{Speed: func(a, b *model.Tenant) float64 { return 0.9 }}
+		// Another GPU is empty: this one is taken only where it adds as much as is wanted.
+		rank := fmt.Sprintf("\n[place]\nrank = 'abs(place.gain - %v) < 0.001 ? 1 : 0'\n", c.want)
+		p, o := parsed(t, string(policies.Shipped()["together"])+rank), policy.Options{Speed: func(a, b *model.Tenant) float64 { return 0.9 }}
 		o.Demand = func(t *model.Tenant) float64 { return c.demands[t.Reg.JobID-1] }
-		r := newRigWith(t, p, o, "80GiB")
-		r.register("1", []string{"mem=10GiB"})
-		r.register("2", []string{"mem=10GiB"})
-		got := r.d.Place(r.n, policy.Placing{Tenant: comer(3, model.Known(10*model.GiB)), GPUs: 1, Among: uuids(1)}, r.now)
-		if want := "fits best on GPU 0 (with 1, 2: " + c.want + ")"; got.Why != want {
-			t.Errorf("%s: %s, want %s", c.name, got.Why, want)
+		r := newRigWith(t, p, o, "80GiB", "80GiB")
+		r.register("1", []string{"mem=10GiB", "gpu=0"})
+		r.register("2", []string{"mem=10GiB", "gpu=0"})
+		got := r.d.Place(r.n, policy.Placing{Tenant: comer(3, model.Known(10*model.GiB)), GPUs: 1, Among: uuids(2)}, r.now)
+		if got.GPU != uuid(0) {
+			t.Errorf("%s: it adds something else than %v: %s", c.name, c.want, got.Why)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func stateFields() []Field {
 		{"Class", 13, false, false, "guaranteed or opportunistic", terms(func(t *model.Terms) string { return string(t.Class) })},
 		{"Weight", 6, false, true, "its share of time relative to its mates", terms(func(t *model.Terms) string { return strconv.FormatFloat(t.Weight, 'g', 4, 64) })},
 		{"MaxPause", 8, false, true, "longest pause in one piece of its own; empty where its policy's rules", (*Row).maxPause},
-		{"Placed", 30, true, false, "why Gimbal chose its GPUs, empty where Slurm did", func(r *Row) string {
+		{"Placed", 30, true, false, "the GPU that Gimbal chose and why, empty where Slurm did", func(r *Row) string {
 			return tenantOnly(r, func() string { return r.View.Terms.Placed })
 		}},
 		{"Notes", 30, true, false, "what of the request was lowered, and why", terms(func(t *model.Terms) string { return strings.Join(t.Notes, "; ") })},

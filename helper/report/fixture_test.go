@@ -61,7 +61,7 @@ func fixture() *model.Snapshot {
 	done := view(7, "train", model.Gone, time.Hour)
 	done.End, done.Reason, done.Use = noon, model.Reason{Code: "ended"}, nil
 	done.Terms.Declared, done.Speed = model.Known(10*model.GiB), model.Known(model.Speed{Mean: 0.623, Error: 0.0128})
-	done.Terms.Placed = "Slurm gave GPU 1: fits best on GPU 0 (alone: +1)"
+	done.Terms.Placed = "GPU 0, alone; next best GPU 1 beside 5, at about 60 % of its speed alone; Slurm gave GPU 1"
 	done.HasRun, done.Tally.SM, done.Tally.Seen = true, 12*time.Minute, 30*time.Minute
 	for i := range done.Steps {
 		done.Steps[i].Ended, done.StepWall[i].End = true, noon

@@ -113,7 +113,7 @@ type RequestDocument struct {
 	Deadline *time.Time                 `json:"deadline,omitempty"`
 	MaxPause *float64                   `json:"max_pause,omitempty"` // seconds, of a tenant whose terms say less than its policy
 	Notes    []string                   `json:"notes,omitempty"`
-	Placed   string                     `json:"placed,omitempty"` // why Gimbal chose its GPUs
+	Placed   string                     `json:"placed,omitempty"` // the GPU that Gimbal chose and why
 }
 
 // SecondsDocument tells how long.

@@ -304,7 +304,7 @@ func (x *explanation) now() []string {
 	v := x.v
 	lines := []string{}
 	if v.Terms.Placed != "" {
-		lines = append(lines, "Gimbal chose its GPUs: "+v.Terms.Placed+".")
+		lines = append(lines, "Gimbal chose "+v.Terms.Placed+".")
 	}
 	if v.State == model.Gone {
 		return append(lines, fmt.Sprintf("Ended after %s as %s; computed %s, held %s, paused %s (%s).", ago(v.Elapsed), v.Word(),

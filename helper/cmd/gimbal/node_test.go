@@ -37,7 +37,7 @@ func tenant(job uint32, name string, uid uint32, registered int) *model.Tenant {
 func story() []model.Record {
 	var out []model.Record
 	one, two, three := tenant(101, "alpha", 1001, 0), tenant(102, "beta|x", 1002, 60), tenant(103, "gamma", 1001, 1500)
-	one.Terms.Placed = "Slurm gave GPU 1: fits best on GPU 0 (alone: +1)"
+	one.Terms.Placed = "GPU 0, alone; next best GPU 1 beside 5, at about 60 % of its speed alone; Slurm gave GPU 1"
 	id := uint64(0)
 	add := func(sec int, t *model.Tenant, s model.State, ev *model.Event, do model.Primitive, why string) {
 		wall, mono := at(sec)

@@ -203,7 +203,7 @@ func (d *daemon) choose(r model.Registration, t *model.Tenant, known []model.GPU
 	}
 	s.gpus, s.why = []string{found.GPU}, found.Why
 	if !slices.Equal(s.gpus, s.slurm) {
-		s.why = fmt.Sprintf("Slurm gave %s: %s", names(s.slurm, known), found.Why)
+		s.why = fmt.Sprintf("%s; Slurm gave %s", found.Why, names(s.slurm, known))
 	}
 	comer.GPUs = s.gpus
 	comer.ID, comer.Registered, comer.BusyAt = model.TenantID(fmt.Sprintf("%d@coming", r.JobID)), clock(), clock()
@@ -295,7 +295,7 @@ func (p *placer) say(r model.Registration, t *model.Terms) {
 	if r.Placed == "" {
 		return
 	}
-	t.Placed = "by an earlier gimbald, when the job was launched"
+	t.Placed = "its GPU when the job was launched, under an earlier gimbald"
 	if s := p.find(r); s != nil && s.why != "" {
 		t.Placed = s.why
 	}

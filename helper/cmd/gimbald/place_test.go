@@ -132,8 +132,8 @@ func TestComing(t *testing.T) {
 	}{
 		{model.Registration{JobID: 1, UID: 9, Placed: "1"}, "fits"},
 		{model.Registration{JobID: 1, UID: 9}, ""},
-		{model.Registration{JobID: 1, UID: 8, Placed: "1"}, "by an earlier gimbald, when the job was launched"},
-		{model.Registration{JobID: 77, Placed: "1"}, "by an earlier gimbald, when the job was launched"},
+		{model.Registration{JobID: 1, UID: 8, Placed: "1"}, "its GPU when the job was launched, under an earlier gimbald"},
+		{model.Registration{JobID: 77, Placed: "1"}, "its GPU when the job was launched, under an earlier gimbald"},
 	} {
 		var terms model.Terms
 		if p.say(c.r, &terms); terms.Placed != c.want {
