@@ -18,8 +18,9 @@ import (
 
 const timelineUsage = `Usage: gimbal timeline [OPTION]... [JOB]...
 
-Draw who computed when, a line for each job on each GPU: of the last hour, or
-of the whole life of the JOBs.
+Draw who computed when, a line for each job on each GPU: of the whole life of the
+JOBs, or of the last hour, from when the first of its jobs came to when the last
+one went. -S and -E say otherwise.
 
 `
 
@@ -64,7 +65,10 @@ func runTimeline(args []string, w world) int {
 		return failure(w, "timeline", err)
 	}
 	err = t.sayWhere(w, "timeline", note, err)
-	if t.title != "" {
+	if len(q.Jobs) == 0 && t.record == "" {
+		line.Crop(t.start == "", t.start == "" && t.end == "")
+	}
+	if line.Title = line.Heading(); t.title != "" {
 		line.Title = t.title
 	}
 	if derr := t.draw(w.stdout, line, w); derr != nil {
