@@ -100,6 +100,8 @@ func (c *course) head(b []byte) {
 
 func (c *course) take(ch model.Change) {
 	switch {
+	case ch.At.Before(c.from) && c.begun: // the clock was set back
+		ch.At = c.from
 	case ch.At.Before(c.from):
 		c.before[ch.Tenant] = ch
 		return

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -113,6 +115,42 @@ func TestCourse(t *testing.T) {
 			t.Errorf("from %d to %d: %s, want %s", tt.from, tt.to, got, tt.want)
 		}
 	}
+}
+
+// TestCourseOfAClockSetBack: whatever the clock did, of every tenant the newest state
+// is told last.
+func TestCourseOfAClockSetBack(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		sub, err := os.MkdirTemp(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := Open(sub, testOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := map[model.TenantID]model.State{}, map[model.TenantID]model.State{}
+		for range rapid.IntRange(1, 20).Draw(t, "records") {
+			n, state := rapid.IntRange(1, 3).Draw(t, "tenant"), rapid.SampledFrom([]model.State{model.Running, model.Paused}).Draw(t, "state")
+			r := at(rapid.IntRange(0, 50).Draw(t, "second"), tenant(n, state), nil, &model.Event{Kind: model.EvDone})
+			if err := j.Append(r); err != nil {
+				t.Fatal(err)
+			}
+			want[r.Tenant.ID] = state
+		}
+		from := epoch.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "from")) * time.Second)
+		err = errors.Join(j.Close(), Course(sub, from, epoch.Add(100*time.Second), func(c model.Change) bool {
+			if c.At.Before(from) {
+				t.Fatalf("%+v is before %v", c, from)
+			}
+			got[c.Tenant] = c.State
+			return true
+		}))
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Fatalf("%v (-want +got):\n%s", err, d)
+		}
+	})
 }
 
 // TestTellInPages: pages together tell what one would, each load once, and of
