@@ -87,7 +87,7 @@ func (o *order) run(args []string, w world) int {
 func (o *order) read(jobs []string) ([]model.JobRef, error) {
 	o.query = model.ControlQuery{Do: o.do, Why: o.why}
 	if len(jobs) == 0 {
-		return nil, errors.New("which job?")
+		return nil, errNoJob
 	}
 	if len(o.why) > maxWhy {
 		return nil, fmt.Errorf("--why: at most %d bytes", maxWhy)
@@ -109,7 +109,9 @@ func (o *order) read(jobs []string) ([]model.JobRef, error) {
 		}
 		o.query.Signal = sig
 	}
-	return parseJobs(strings.Join(jobs, ","))
+	list := strings.Join(jobs, ",")
+	refs, err := parseJobs(list)
+	return refs, numbersOnly(err, list)
 }
 
 // send gives the order for each job and says who was meant.

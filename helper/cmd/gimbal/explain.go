@@ -18,7 +18,8 @@ import (
 const explainUsage = `Usage: gimbal explain [OPTION]... JOB...
 
 Tell in words what happened to a job on this node, and why, and what it waits
-for now. JOB is 12, 12_3 or 12+1, each with .STEP.
+for now. JOB is 12, 12_3 or 12+1, each with .STEP; or a job's name, for the
+newest one of that name.
 
 `
 
@@ -37,19 +38,21 @@ func (e *explainFlags) set() *pflag.FlagSet {
 func runExplain(args []string, w world) int {
 	var e explainFlags
 	f := e.set()
-	var refs []model.JobRef
-	check := func() (err error) {
+	check := func() error {
 		switch {
 		case f.NArg() == 0:
-			return errors.New("which job?")
+			return errNoJob
 		case e.last < 0:
 			return errors.New("the number of entries is below 0")
 		}
-		refs, err = parseJobs(strings.Join(f.Args(), ","))
-		return err
+		return nil
 	}
 	if code, over := parse(f, args, w, explainUsage, check); over {
 		return code
+	}
+	refs, label, err := e.called(strings.Join(f.Args(), ","), "explain", w)
+	if err != nil {
+		return badJobs(w, "explain", err)
 	}
 	q := model.RecordsQuery{StatusQuery: model.StatusQuery{Jobs: refs}}
 	r, err := e.records(q)
@@ -62,7 +65,7 @@ func runExplain(args []string, w world) int {
 		return failure(w, "explain", err)
 	}
 	if len(r.Tenants) == 0 {
-		return failure(w, "explain", fmt.Errorf("no packed job %s is known on this node", strings.Join(f.Args(), ", ")))
+		return failure(w, "explain", notKnown(label))
 	}
 	var node model.Snapshot
 	if !e.offline {

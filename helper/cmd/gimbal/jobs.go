@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/user"
 	"strconv"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
+
+// errNoJob says that a list of jobs is empty.
+var errNoJob = errors.New("which job?")
 
 // parseJobs reads a list of jobs as sacct's -j takes it: 12, 12_3, 12_[1-5,7],
 // 12+1, each with a .STEP, which is a number, batch, extern or interactive.
@@ -19,6 +23,9 @@ func parseJobs(s string) ([]model.JobRef, error) {
 			return nil, fmt.Errorf("job %q: %w", item, err)
 		}
 		refs = append(refs, more...)
+	}
+	if len(refs) == 0 {
+		return nil, errNoJob
 	}
 	return refs, nil
 }

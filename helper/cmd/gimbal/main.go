@@ -122,7 +122,7 @@ of gimbal run those of its command.
 }
 
 // nearest finds the command that a word was meant to be: one that begins with
-// it, or at most two slips away.
+// it, or at most two slips away, and not every letter of it a slip.
 func nearest(word string, all []command) string {
 	best, dist := "", 3
 	for _, c := range all {
@@ -130,7 +130,7 @@ func nearest(word string, all []command) string {
 		if word != "" && strings.HasPrefix(c.name, word) {
 			d = min(d, 1)
 		}
-		if d < dist {
+		if d < dist && d < len(word) {
 			best, dist = c.name, d
 		}
 	}

@@ -35,7 +35,7 @@ type reportFlags struct {
 
 func (r *reportFlags) set() *pflag.FlagSet {
 	f := newFlags("report")
-	f.StringVarP(&r.jobs, "jobs", "j", "", "the life of these `jobs`, and of all that shared a GPU with them then")
+	f.StringVarP(&r.jobs, "jobs", "j", "", "the life of these `jobs`, by number or name, and of all that shared a GPU with them then")
 	f.StringVarP(&r.start, "starttime", "S", "", "from this `time` on, in sacct's forms")
 	f.StringVarP(&r.end, "endtime", "E", "", "up to this `time`")
 	f.StringVar(&r.html, "html", "", "write an offline page to `FILE`; - for standard output")
@@ -58,6 +58,12 @@ func runReport(args []string, w world) int {
 	if code, over := parse(f, args, w, reportUsage, check); over {
 		return code
 	}
+	if f.Changed("jobs") {
+		var err error
+		if q.Jobs, r.jobs, err = r.called(r.jobs, "report", w); err != nil {
+			return badJobs(w, "report", err)
+		}
+	}
 	rep, note, err := r.build(q, w.now())
 	if err != nil && note == "" {
 		return failure(w, "report", err)
@@ -79,11 +85,6 @@ func (r *reportFlags) query(args []string, now time.Time) (q model.StatusQuery, 
 	}
 	if r.width < 0 {
 		return q, fmt.Errorf("a width of %d columns", r.width)
-	}
-	if r.jobs != "" {
-		if q.Jobs, err = parseJobs(r.jobs); err != nil {
-			return q, err
-		}
 	}
 	if r.start != "" {
 		if q.Start, err = parseWhen(r.start, now); err != nil {
@@ -153,7 +154,7 @@ func (r *reportFlags) life(q model.StatusQuery, now time.Time) ([]model.View, mo
 		return nil, q, err
 	}
 	if len(c.Tenants) == 0 {
-		return nil, q, fmt.Errorf("no packed job %s is known on this node", r.jobs)
+		return nil, q, notKnown(r.jobs)
 	}
 	start, end := lifeOf(c.Tenants, c.End)
 	if q.Start.IsZero() {

@@ -237,7 +237,7 @@ func (s *statusFlags) query(w world) (q model.StatusQuery, err error) {
 	}
 	if s.jobs != "" {
 		if q.Jobs, err = parseJobs(s.jobs); err != nil {
-			return q, err
+			return q, numbersOnly(err, s.jobs)
 		}
 	}
 	if s.states != "" {

@@ -20,13 +20,15 @@ const timelineUsage = `Usage: gimbal timeline [OPTION]... [JOB]...
 
 Draw who computed when, a line for each job on each GPU: of the whole life of the
 JOBs, or of the last hour, from when the first of its jobs came to when the last
-one went. -S and -E say otherwise.
+one went. -S and -E say otherwise. JOB is 12, 12_3 or 12+1, each with .STEP; or a
+job's name, for the newest one of that name.
 
 `
 
 type timelineFlags struct {
 	source
 	start, end, record, title string
+	jobs                      string // that were asked for
 	width                     int
 	ascii, svg, html          bool
 	color                     string
@@ -53,12 +55,18 @@ func runTimeline(args []string, w world) int {
 	var q model.StatusQuery
 	check := func() (err error) {
 		if err = t.check(f.Args()); err == nil {
-			q, err = t.query(f.Args(), w)
+			q, err = t.query(f.NArg() > 0, w)
 		}
 		return err
 	}
 	if code, over := parse(f, args, w, timelineUsage, check); over {
 		return code
+	}
+	if f.NArg() > 0 {
+		var err error
+		if q.Jobs, t.jobs, err = t.called(strings.Join(f.Args(), ","), "timeline", w); err != nil {
+			return badJobs(w, "timeline", err)
+		}
 	}
 	line, note, err := t.build(q, w)
 	if err != nil && note == "" {
@@ -91,13 +99,9 @@ func (t *timelineFlags) check(args []string) error {
 	return nil
 }
 
-func (t *timelineFlags) query(args []string, w world) (q model.StatusQuery, err error) {
+// query reads the times, of some jobs or of the node.
+func (t *timelineFlags) query(jobs bool, w world) (q model.StatusQuery, err error) {
 	now := w.now()
-	if len(args) > 0 {
-		if q.Jobs, err = parseJobs(strings.Join(args, ",")); err != nil {
-			return q, err
-		}
-	}
 	if t.start != "" {
 		if q.Start, err = parseWhen(t.start, now); err != nil {
 			return q, err
@@ -108,7 +112,7 @@ func (t *timelineFlags) query(args []string, w world) (q model.StatusQuery, err 
 			return q, err
 		}
 	}
-	t.fill(&q, now)
+	t.fill(&q, jobs, now)
 	if q.End.Before(q.Start) {
 		return q, fmt.Errorf("the end is before the start")
 	}
@@ -117,8 +121,8 @@ func (t *timelineFlags) query(args []string, w world) (q model.StatusQuery, err 
 
 // fill fills in the times that were not said: the last hour, which on disk is
 // that before it was written last, or the whole life of the jobs.
-func (t *timelineFlags) fill(q *model.StatusQuery, now time.Time) {
-	lastHour := q.Start.IsZero() && len(q.Jobs) == 0
+func (t *timelineFlags) fill(q *model.StatusQuery, jobs bool, now time.Time) {
+	lastHour := q.Start.IsZero() && !jobs
 	switch {
 	case !q.End.IsZero():
 	case lastHour:
@@ -141,6 +145,9 @@ func (t *timelineFlags) build(q model.StatusQuery, w world) (line report.Timelin
 	c, note, err := t.course(q, 0, w.now())
 	if err != nil && note == "" {
 		return line, "", err
+	}
+	if t.jobs != "" && t.start == "" && t.end == "" && len(c.Tenants) == 0 {
+		return line, "", notKnown(t.jobs)
 	}
 	if c.Start.IsZero() {
 		c.Start, c.End = lifeOf(c.Tenants, c.End)
