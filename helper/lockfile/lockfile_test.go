@@ -43,8 +43,12 @@ func TestChildOfTheDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := exec.Command("/bin/sleep", "0.3")
+	child := exec.Command("/bin/cat")
 	child.ExtraFiles = []*os.File{dead}
+	until, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +57,7 @@ func TestChildOfTheDead(t *testing.T) {
 	if _, err := Take(path, 0); !errors.Is(err, ErrHeld) {
 		t.Errorf("while the child has it: %v, want ErrHeld", err)
 	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = until.Close() })
 	f, err := Take(path, 10*time.Second)
 	if err != nil {
 		t.Fatalf("although the child gave it up: %v", err)
