@@ -80,7 +80,8 @@ func (l *learntFlags) own() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	from := source{socket: config.NodePath(c.Socket.Path, thisNode()), state: config.NodePath(c.Node.StateDir, thisNode())}
+	var from source
+	from.at(c)
 	from.place()
 	file := filepath.Join(from.state, "learnt")
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
@@ -42,6 +43,7 @@ type trial struct {
 
 	nodes, perNode, shards int
 	json                   bool
+	given                  func(option string) bool // on the command line
 }
 
 // trial tells whether a command line of gimbal policies asks for try, and
@@ -67,6 +69,8 @@ func (t *trial) set() *pflag.FlagSet {
 	f.BoolVar(&t.json, "json", false, "print JSON")
 	t.where(f)
 	t.flags(f)
+	socket := f.Lookup("socket")
+	socket.Usage, socket.DefValue = "gimbald's `path`, instead of socket.path of the configuration", ""
 	_ = f.MarkHidden("offline") // --journal reads what is on disk
 	_ = f.MarkHidden("state-dir")
 	return f
@@ -75,6 +79,7 @@ func (t *trial) set() *pflag.FlagSet {
 func runTry(p *policiesCommand, args []string) int {
 	t := trial{policiesCommand: *p}
 	f := t.set()
+	t.given = f.Changed
 	if code, over := parse(f, args, t.w, tryUsage, func() error { return t.check(f.Args()) }); over {
 		return code
 	}
@@ -148,6 +153,9 @@ func (t *trial) history() (*pastJobs, error) {
 		}
 		return t.fromViews(views, "the journal in "+t.journal)
 	}
+	if err := t.locate(); err != nil {
+		return nil, err
+	}
 	snap, note, err := t.snapshot(model.StatusQuery{}, t.w.now())
 	if err != nil && (note == "" || t.against == "") {
 		return nil, hint(err)
@@ -190,6 +198,24 @@ func (t *trial) fromViews(views []model.View, from string) (*pastJobs, error) {
 	return h, nil
 }
 
+// locate finds where gimbald listens and keeps its journal: as the options say, else
+// the configuration.
+func (t *trial) locate() error {
+	c, _, err := config.Load(t.config)
+	if err != nil {
+		return err
+	}
+	options := t.source
+	t.at(c)
+	if t.given("socket") {
+		t.socket = options.socket
+	}
+	if t.given("state-dir") {
+		t.state = options.state
+	}
+	return nil
+}
+
 // hint says how to go on without a daemon.
 func hint(err error) error {
 	if errors.Is(err, wire.ErrUnreachable) {
@@ -205,6 +231,9 @@ func (t *trial) old(h *pastJobs) (*policy.Policy, error) {
 	}
 	inForce := h.policies
 	if inForce == nil {
+		if err := t.locate(); err != nil {
+			return nil, err
+		}
 		snap, err := t.fromDaemon(model.StatusQuery{Start: t.w.now()})
 		if err != nil {
 			return nil, hint(err)

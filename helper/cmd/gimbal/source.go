@@ -84,6 +84,12 @@ func (s *source) place() {
 	}
 }
 
+// at turns to where a configuration has gimbald.
+func (s *source) at(c *config.Config) {
+	node := cmp.Or(c.Node.Name, thisNode())
+	s.socket, s.state = config.NodePath(c.Socket.Path, node), config.NodePath(c.Node.StateDir, node)
+}
+
 // ownEnded is said of what a daemon of the user's own left on disk.
 const ownEnded = "your own gimbald has ended with your last command"
 
