@@ -5,11 +5,10 @@
 // A node is simulated as gimbald sees it. A job's part of a node is a tenant;
 // readings are exact; a pause and a resume together take what the cost model
 // says of a turn; memory moves to the host at 12 GiB a second. How fast tenants
-// run beside others the policy is told as if it had been learnt, unless
-// [Options.Unlearnt] says otherwise; how long they still need only where
-// [Options.Remaining] says so. Of tenants that cannot run together at all, by the
-// table of pairs, those that came later stand still. A throttled tenant goes at
-// its share of its speed, without stops.
+// run beside others the policy is told as if it had been learnt; how long they
+// still need only where [Options.Remaining] says so. Of tenants that cannot run
+// together at all, by the table of pairs, those that came later stand still. A
+// throttled tenant goes at its share of its speed, without stops.
 //
 // # Turns
 //
@@ -295,10 +294,7 @@ func stretched(p *policy.Policy, by float64) *policy.Policy {
 
 // told is what the policy is told beside what the driver shows.
 func (n *instance) told() policy.Options {
-	o := policy.Options{Swap: true}
-	if !n.s.options.Unlearnt {
-		o.Speed = n.speed
-	}
+	o := policy.Options{Swap: true, Speed: n.speed}
 	if n.s.options.Remaining {
 		o.Remaining = func(t *model.Tenant, _ time.Duration) float64 { return n.s.w.Remaining(n.s.taskOf(t)) }
 	}

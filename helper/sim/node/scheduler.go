@@ -26,9 +26,6 @@ type Options struct {
 	// policy chooses, see [policy.Decider.Place]; else, and where it leaves that to
 	// Slurm, those with the fewest tenants.
 	Place bool
-	// Unlearnt says that the policy is not told how fast tenants run beside each
-	// other: it guesses, as on a node that has not learnt it.
-	Unlearnt bool
 	// Journal keeps a node's records, and what its GPUs took if it is an
 	// engine.Meter; nil where nobody wants them.
 	Journal func(node int) engine.Journal
