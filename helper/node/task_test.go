@@ -45,15 +45,15 @@ func launchBy(t *testing.T, shell, script string) *task {
 		t.Fatal(err)
 	}
 	_ = w.Close()
+	pid := cmd.Process.Pid
+	id, err := proc.Host{}.Identify(pid) // before it can be reaped
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	pid := cmd.Process.Pid
 	t.Cleanup(func() {
 		_ = unix.Kill(-pid, unix.SIGKILL)
 		<-ended
 		_ = out.Close()
 	})
-	id, err := proc.Host{}.Identify(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
