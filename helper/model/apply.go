@@ -308,7 +308,7 @@ func (n *Node) lookGPUs(s Sample, now time.Duration) {
 	if s.GPUs.Fault != "" {
 		return
 	}
-	n.GPUs, n.Foreign, n.Read = s.GPUs.GPUs, s.Foreign, now
+	n.GPUs, n.Foreign, n.Unmanaged, n.Read = s.GPUs.GPUs, s.Foreign, s.Unmanaged, now
 	clear(n.gpus)
 	for i, g := range n.GPUs {
 		n.gpus[g.UUID] = i

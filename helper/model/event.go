@@ -161,6 +161,8 @@ type Sample struct {
 	// Foreign is GPU memory that no tenant holds, by GPU: whole-GPU jobs,
 	// orphans, processes outside Slurm.
 	Foreign map[string]Reading[Bytes]
+	// Unmanaged counts the processes, by GPU, of jobs of Slurm that are not packed.
+	Unmanaged map[string]Reading[int]
 }
 
 // Record is one line of the journal: an event that was seen or an action that

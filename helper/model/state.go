@@ -7,15 +7,16 @@ import (
 
 // Node is the state of one node: what Apply keeps and a policy reads.
 type Node struct {
-	GPUs     []GPU                     `json:"gpus"`               // in the driver's order
-	Foreign  map[string]Reading[Bytes] `json:"foreign"`            // memory that no tenant holds, by GPU
-	Tenants  []*Tenant                 `json:"tenants"`            // live ones, oldest first
-	Degraded string                    `json:"degraded,omitempty"` // why nothing may be stopped, "" when all is well
-	Orders   map[TenantID]Order        `json:"orders,omitempty"`   // of people, in force
-	Read     time.Duration             `json:"read"`               // when the driver was last read with success
-	last     time.Duration
-	index    map[TenantID]*Tenant
-	gpus     map[string]int
+	GPUs      []GPU                     `json:"gpus"`                // in the driver's order
+	Foreign   map[string]Reading[Bytes] `json:"foreign"`             // memory that no tenant holds, by GPU
+	Unmanaged map[string]Reading[int]   `json:"unmanaged,omitempty"` // processes of jobs of Slurm that are not packed, by GPU; absent: none
+	Tenants   []*Tenant                 `json:"tenants"`             // live ones, oldest first
+	Degraded  string                    `json:"degraded,omitempty"`  // why nothing may be stopped, "" when all is well
+	Orders    map[TenantID]Order        `json:"orders,omitempty"`    // of people, in force
+	Read      time.Duration             `json:"read"`                // when the driver was last read with success
+	last      time.Duration
+	index     map[TenantID]*Tenant
+	gpus      map[string]int
 }
 
 // NewNode makes the state of a node on which nothing is known yet.

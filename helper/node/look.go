@@ -22,7 +22,7 @@ func (n *Node) Look() {
 	shared := n.attribute(entries, counts, fresh)
 	n.hearProgress(&shared)
 	n.mu.Lock()
-	n.look = merge(n.look, model.Sample{GPUs: fresh, Tenants: shared.samples, Foreign: shared.foreign})
+	n.look = merge(n.look, model.Sample{GPUs: fresh, Tenants: shared.samples, Foreign: shared.foreign, Unmanaged: shared.unmanaged})
 	if fresh != nil {
 		n.strays = shared.strays
 	}
@@ -62,7 +62,7 @@ func (n *Node) hearProgress(s *sharing) {
 // has none.
 func merge(old, s model.Sample) model.Sample {
 	if s.GPUs == nil && old.GPUs != nil {
-		s.GPUs, s.Foreign = old.GPUs, old.Foreign
+		s.GPUs, s.Foreign, s.Unmanaged = old.GPUs, old.Foreign, old.Unmanaged
 	}
 	return s
 }

@@ -13,8 +13,11 @@ func TestUseIsAttributed(t *testing.T) {
 	child := k.child(t)
 	k.child(t)
 	id := s.register(1, k.id)
+	other := launchBy(t, stepd(t), "sleep 1000 & echo $!; wait").child(t) // of a job that is not packed
 	s.gpus.set(model.GPUReport{GPUs: []model.GPU{{UUID: "GPU-0", Used: model.Known(9 * model.GiB),
-		Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(6 * model.GiB)}, {PID: 1, Memory: model.Known(model.GiB)}})},
+		Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(6 * model.GiB)}, {PID: 1, Memory: model.Known(model.GiB)},
+			{PID: other.PID, Memory: model.Known(model.GiB)}})},
+		{UUID: "GPU-2"}, // whose processes cannot be listed
 		{UUID: "GPU-1", Used: model.Known(2 * model.GiB), // which the tenant was not given
 			Procs: model.Known([]model.GPUProc{{PID: child.PID, Memory: model.Known(2 * model.GiB)}})}}})
 	eventually(t, "the tenant's use", func() bool {
@@ -24,6 +27,9 @@ func TestUseIsAttributed(t *testing.T) {
 				f, ok := sample.Foreign["GPU-0"].Get()
 				if !ok || f != 3*model.GiB || !ts.Busy || ts.Procs != 4 {
 					t.Fatalf("foreign %s (known %t), busy %t, %d processes", f, ok, ts.Busy, ts.Procs)
+				}
+				if u := sample.Unmanaged; u["GPU-0"] != model.Known(1) || u["GPU-1"] != model.Known(0) || u["GPU-2"].Known() {
+					t.Fatalf("of jobs that are not packed: %v", u)
 				}
 				if f, ok := sample.Foreign["GPU-1"].Get(); !ok || f != 2*model.GiB {
 					t.Fatalf("foreign of the other GPU: %s (known %t)", f, ok)

@@ -18,6 +18,9 @@ type sharing struct {
 	at      map[*entry]int
 	foreign map[string]model.Reading[model.Bytes]
 	strays  []model.Stray
+	packed  map[uint32]bool // jobs that have a tenant here
+
+	unmanaged map[string]model.Reading[int]
 }
 
 // attribute shares out what the driver showed among the tenants; what belongs
@@ -25,10 +28,11 @@ type sharing struct {
 // and a tenant of which nothing is known counts as busy.
 func (n *Node) attribute(entries []*entry, counts map[*entry]int, report *model.GPUReport) sharing {
 	s := sharing{entries: entries, samples: make([]model.TenantSample, len(entries)),
-		at: make(map[*entry]int, len(entries)), foreign: map[string]model.Reading[model.Bytes]{}}
+		at: make(map[*entry]int, len(entries)), foreign: map[string]model.Reading[model.Bytes]{},
+		packed: map[uint32]bool{}, unmanaged: map[string]model.Reading[int]{}}
 	for i, e := range entries {
 		s.samples[i] = model.TenantSample{Tenant: e.id, Procs: counts[e], Busy: true, Astray: time.Duration(e.astray.Load())}
-		s.at[e] = i
+		s.at[e], s.packed[e.key.job] = i, true
 	}
 	if report == nil {
 		return s
@@ -50,7 +54,7 @@ func (n *Node) attribute(entries []*entry, counts map[*entry]int, report *model.
 func (n *Node) shareGPU(s *sharing, g model.GPU) {
 	procs, ok := g.Procs.Get()
 	if !ok {
-		s.foreign[g.UUID] = model.Unknown[model.Bytes]()
+		s.foreign[g.UUID], s.unmanaged[g.UUID] = model.Unknown[model.Bytes](), model.Unknown[int]()
 		return
 	}
 	for i, e := range s.entries {
@@ -59,12 +63,17 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 		}
 	}
 	mine, others := model.Known(model.Bytes(0)), model.Known(model.Bytes(0))
+	unmanaged := 0
 	for _, p := range procs {
 		e := n.owner[p.PID]
 		if e != nil {
 			addUse(s.samples[s.at[e]].Use, g.UUID, p)
 		} else {
-			s.strays = append(s.strays, n.stray(g.UUID, p))
+			stray, job := n.stray(g.UUID, p)
+			s.strays = append(s.strays, stray)
+			if stray.Kind == model.StrayUnmanaged && !s.packed[job] {
+				unmanaged++
+			}
 		}
 		if e != nil && uses(e.grant.GPUs, g.UUID) {
 			mine = plus(mine, p.Memory)
@@ -73,6 +82,7 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 		}
 	}
 	s.foreign[g.UUID] = foreignMemory(g.Used, mine, others)
+	s.unmanaged[g.UUID] = model.Known(unmanaged)
 }
 
 func uses(gpus []string, uuid string) bool {
@@ -135,24 +145,26 @@ func busy(use map[string]model.Usage) bool {
 	return len(use) == 0
 }
 
-// stray describes a process on a shared GPU that belongs to no tenant.
-func (n *Node) stray(uuid string, p model.GPUProc) model.Stray {
-	s := model.Stray{GPU: uuid, PID: p.PID, Memory: p.Memory, Kind: model.StrayGhost}
+// stray describes a process on a shared GPU that belongs to no tenant, and says of
+// which job of Slurm it is, 0 where that is none or not known.
+func (n *Node) stray(uuid string, p model.GPUProc) (s model.Stray, job uint32) {
+	s = model.Stray{GPU: uuid, PID: p.PID, Memory: p.Memory, Kind: model.StrayGhost}
 	id, err := n.Host.Identify(p.PID)
 	if err != nil {
-		return s
+		return s, 0
 	}
 	s.Kind = model.StrayForeign
 	if st, err := n.Host.Status(id); err == nil {
 		s.UID = uint32(st.UID)
 	}
-	switch from, _ := n.Host.Origin(id); from {
+	from, job, _ := n.Host.Origin(id)
+	switch from {
 	case proc.OriginJob:
 		s.Kind = model.StrayUnmanaged
 	case proc.OriginOrphan:
 		s.Kind = model.StrayOrphan
 	}
-	return s
+	return s, job
 }
 
 // tellDegraded says once when the driver cannot be read, and once when it can

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write what happened into the episodes")
 // TestEpisodes plays each script of testdata/episodes. A script is lines of
 // what happens, then "-- want --", then every action with its time and reason.
 //
-//	policy NAME                     a shipped one, or
+//	policy NAME                     a shipped one, or one of testdata/policies, or
 //	set share.KEY = VALUE           any key after that, added to it
 //	gpu 80GiB | gpu unknown         one line for each GPU
 //	swap 4s                         swapping works, and takes so long
@@ -34,6 +34,7 @@ var update = flag.Bool("update", false, "write what happened into the episodes")
 //	TIME degraded REASON | TIME recovered
 //	TIME fault GPU REASON|none
 //	TIME foreign GPU SIZE|unknown
+//	TIME unmanaged GPU N|unknown    processes of a job that is not packed
 //	TIME stop
 func TestEpisodes(t *testing.T) {
 	files, err := filepath.Glob("testdata/episodes/*.txt")
@@ -194,6 +195,12 @@ func (r *rig) event(what string, args []string) {
 		r.n.Foreign[uuid(i)] = model.Unknown[model.Bytes]()
 		if text != "unknown" {
 			r.n.Foreign[uuid(i)] = model.Known(bytesOf(r.t, text))
+		}
+	case "unmanaged":
+		i, _ := strconv.Atoi(args[0])
+		count, err := strconv.Atoi(text)
+		if r.n.Unmanaged[uuid(i)] = model.Known(count); err != nil {
+			r.n.Unmanaged[uuid(i)] = model.Unknown[int]()
 		}
 	case "fault":
 		i, _ := strconv.Atoi(args[0])

@@ -33,6 +33,9 @@ const restsAfter = 900 * time.Millisecond
 // somebody. While nobody else does it may: a pause frees no memory, and the GPU
 // would only stand idle. Of several such tenants one computes at a time.
 func (d *Decider) inTheWay(v *view) bool {
+	if d.besideUnmanaged(v) {
+		return true
+	}
 	for _, s := range v.seats {
 		for _, o := range d.gpus[s].chosen {
 			if o.noticed() && !family(v, o) && (o.banned != nil || o.t.State != model.Running || o.t.Idle(d.now) <= restsAfter) {
@@ -41,6 +44,12 @@ func (d *Decider) inTheWay(v *view) bool {
 		}
 	}
 	return false
+}
+
+// besideUnmanaged tells whether a job that is not packed is on one of the tenant's
+// GPUs.
+func (d *Decider) besideUnmanaged(v *view) bool {
+	return slices.ContainsFunc(v.seats, func(s int) bool { return d.unmanaged(d.gpus[s].uuid) > 0 })
 }
 
 // guardTenant evaluates the guards that look at tenants, those of the policy

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math"
+
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -41,6 +43,20 @@ func (d *Decider) foreign(uuid string) model.Reading[model.Bytes] {
 		return r
 	}
 	return model.Known(model.Bytes(0))
+}
+
+// unmanaged is how many processes of jobs that are not packed are on the GPU, NaN
+// where that is not known.
+func (d *Decider) unmanaged(uuid string) float64 {
+	r, ok := d.n.Unmanaged[uuid]
+	if !ok {
+		return 0
+	}
+	n, ok := r.Get()
+	if !ok {
+		return math.NaN()
+	}
+	return float64(n)
 }
 
 // holds tells whether the tenant's claim stands, or is admitted right now, and

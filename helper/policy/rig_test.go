@@ -2,6 +2,8 @@ package policy_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,7 +67,8 @@ func newRigWith(t testing.TB, p *policy.Policy, o policy.Options, gpus ...string
 		}
 		r.n.GPUs = append(r.n.GPUs, g)
 	}
-	r.n.Look(model.Sample{GPUs: &model.GPUReport{GPUs: r.n.GPUs}, Foreign: map[string]model.Reading[model.Bytes]{}}, 0)
+	r.n.Look(model.Sample{GPUs: &model.GPUReport{GPUs: r.n.GPUs}, Foreign: map[string]model.Reading[model.Bytes]{},
+		Unmanaged: map[string]model.Reading[int]{}}, 0)
 	return r
 }
 
@@ -82,7 +85,11 @@ func bytesOf(t testing.TB, s string) model.Bytes {
 
 func shipped(t testing.TB, name string) *policy.Policy {
 	t.Helper()
-	p, err := policy.Parse(name+".toml", policies.Shipped()[name])
+	text := policies.Shipped()[name]
+	if text == nil {
+		text, _ = os.ReadFile(filepath.Join("testdata", "policies", name+".toml"))
+	}
+	p, err := policy.Parse(name+".toml", text)
 	if err != nil {
 		t.Fatal(err)
 	}

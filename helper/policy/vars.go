@@ -140,6 +140,9 @@ var ofGPU = []accessor{
 		return ofDevice(e, func(g *model.GPU) float64 { return reading(g.Reserved) })
 	}),
 	number("gpu.memory_foreign", "bytes", "memory used by processes of no tenant", func(e *env, _ *view) float64 { return reading(e.d.foreign(e.g.uuid)) }),
+	number("gpu.unmanaged", "1", "processes of jobs of Slurm that are not packed; unknown where the driver's list cannot be read", func(e *env, _ *view) float64 {
+		return e.d.unmanaged(e.g.uuid)
+	}),
 	number("gpu.memory_free", "bytes", "memory that no tenant may count on: total - reserved - foreign - claims", func(e *env, _ *view) float64 { return reading(e.d.free(e.g)) }),
 	number("gpu.util", "share", "share of time in which a kernel ran", func(e *env, _ *view) float64 {
 		return ofDevice(e, func(g *model.GPU) float64 { return reading(g.Util) })

@@ -186,12 +186,12 @@ func (d *Decider) deserves(v *view) bool {
 
 // stay is how long a tenant that starved runs at least. A restore is too dear
 // for a breath; and one that a guard kept paused gets its turn, since its pause
-// has freed no memory.
+// has freed no memory, unless somebody outside Gimbal was to have the GPU meanwhile.
 func (d *Decider) stay(v *view) time.Duration {
 	if v.t.State == model.Swapped {
 		return max(v.p.Limits.Breath, v.p.Share.Quantum)
 	}
-	if v.banned != nil && v.deserved {
+	if v.banned != nil && v.deserved && !d.besideUnmanaged(v) {
 		return max(v.p.Limits.Breath, v.quantum)
 	}
 	return v.p.Limits.Breath

@@ -1,5 +1,11 @@
 package proc
 
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
 // Origin is where a process that is in nobody's tree comes from.
 type Origin uint8
 
@@ -15,22 +21,27 @@ const maxAncestors = 32
 
 // Origin tells where a process comes from: of a job of Slurm by its cgroup, else by
 // a slurmstepd among its ancestors. A process of root whose parent is init is a
-// service. ErrGone if it has ended.
-func (h Host) Origin(id ID) (Origin, error) {
+// service. job is which job of Slurm's, 0 where its name does not tell. ErrGone if
+// the process has ended.
+func (h Host) Origin(id ID) (from Origin, job uint32, err error) {
 	st, err := h.Status(id)
 	if err != nil {
-		return OriginOther, err
+		return OriginOther, 0, err
 	}
-	if c, err := h.cgroups(id.PID); err == nil && (ofStep(c.Freezer) || ofStep(c.Unified)) {
-		return OriginJob, nil
+	if c, err := h.cgroups(id.PID); err == nil {
+		for _, path := range []string{c.Freezer, c.Unified} {
+			if job, ok := jobOf(path); ok {
+				return OriginJob, job, nil
+			}
+		}
 	}
 	var buf [statSize]byte
 	s, err := h.statOf(buf[:], id)
 	if err != nil {
-		return OriginOther, err
+		return OriginOther, 0, err
 	}
 	if s.PPID == 1 && st.UID != 0 {
-		return OriginOrphan, nil
+		return OriginOrphan, 0, nil
 	}
 	for range maxAncestors {
 		if s.PPID <= 1 {
@@ -40,14 +51,33 @@ func (h Host) Origin(id ID) (Origin, error) {
 			break // it has just ended
 		}
 		if h.runsStepd(s.PID, s.Comm) {
-			return OriginJob, nil
+			return OriginJob, h.titled(s.PID), nil
 		}
 	}
-	return OriginOther, nil
+	return OriginOther, 0, nil
 }
 
-// ofStep says whether a cgroup is one of a step of Slurm's, or inside one.
-func ofStep(path string) bool {
-	parts, _, _ := findStep(path)
-	return parts != nil
+// jobOf says whose cgroup it is, of a step of Slurm's or inside one; 0 where it is
+// not named by the job's number.
+func jobOf(path string) (job uint32, ok bool) {
+	parts, step, _ := findStep(path)
+	if parts == nil {
+		return 0, false
+	}
+	number, _ := strings.CutPrefix(parts[step-1], "job_")
+	n, _ := strconv.ParseUint(number, 10, 32)
+	return uint32(n), true
+}
+
+// titled is the job that a slurmstepd says it is for, 0 if it does not: its command
+// line is "slurmstepd: [5.batch]".
+func (h Host) titled(pid int) uint32 {
+	text, err := os.ReadFile(h.path(pid, "cmdline"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ": [")
+	number, _, _ := strings.Cut(rest, ".")
+	n, _ := strconv.ParseUint(number, 10, 32)
+	return uint32(n)
 }

@@ -26,6 +26,8 @@ func TestOrigin(t *testing.T) {
 	const none = "0::/user.slice\n"
 	f := newFake(t)
 	f.process(90, 0, "slurmstepd", "0::/system.slice/slurmd.service\n")
+	f.file(filepath.Join(f.ProcRoot, "90", "cmdline"), "slurmstepd: [7.batch]\x00\x00")
+	f.process(92, 0, "slurmstepd", "0::/system.slice/slurmd.service\n")
 	f.process(91, 1000, "bash", none)
 	for i, c := range []struct {
 		name   string
@@ -33,23 +35,26 @@ func TestOrigin(t *testing.T) {
 		parent int
 		cgroup string
 		want   Origin
+		job    uint32
 	}{
-		{"login", 1000, 91, none, OriginOther},
-		{"service", 0, 1, "0::/system.slice/x.service\n", OriginOther},
-		{"orphan", 1000, 1, none, OriginOrphan},
-		{"orphan in a job", 1000, 1, "0::/system.slice/slurmstepd.scope/job_5/step_0/user/task_0\n", OriginJob},
-		{"extern step", 1000, 91, "0::/system.slice/slurmstepd.scope/job_5/step_extern/user/task_special\n", OriginJob},
-		{"v1", 1000, 91, "4:freezer:/slurm_n0/uid_1000/job_5/step_0\n", OriginJob},
-		{"below slurmstepd", 1000, 90, none, OriginJob},
-		{"parent that has ended", 1000, 4000, none, OriginOther},
+		{"login", 1000, 91, none, OriginOther, 0},
+		{"service", 0, 1, "0::/system.slice/x.service\n", OriginOther, 0},
+		{"orphan", 1000, 1, none, OriginOrphan, 0},
+		{"orphan in a job", 1000, 1, "0::/system.slice/slurmstepd.scope/job_5/step_0/user/task_0\n", OriginJob, 5},
+		{"a job called otherwise", 1000, 1, "0::/system.slice/slurmstepd.scope/sQk3/step_0/user/task_0\n", OriginJob, 0},
+		{"extern step", 1000, 91, "0::/system.slice/slurmstepd.scope/job_5/step_extern/user/task_special\n", OriginJob, 5},
+		{"v1", 1000, 91, "4:freezer:/slurm_n0/uid_1000/job_5/step_0\n", OriginJob, 5},
+		{"below slurmstepd", 1000, 90, none, OriginJob, 7},
+		{"below one that does not say whose", 1000, 92, none, OriginJob, 0},
+		{"parent that has ended", 1000, 4000, none, OriginOther, 0},
 	} {
 		id := f.process(100+i, c.uid, "python", c.cgroup)
 		f.parent(id, c.parent)
-		if got, err := f.Origin(id); err != nil || got != c.want {
-			t.Errorf("%s: %d, %v, want %d", c.name, got, err, c.want)
+		if got, job, err := f.Origin(id); err != nil || got != c.want || job != c.job {
+			t.Errorf("%s: %d of job %d, %v, want %d of %d", c.name, got, job, err, c.want, c.job)
 		}
 	}
-	if _, err := f.Origin(ID{PID: 100, Start: 1}); !errors.Is(err, ErrGone) {
+	if _, _, err := f.Origin(ID{PID: 100, Start: 1}); !errors.Is(err, ErrGone) {
 		t.Errorf("of another process of that pid: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/tests/e2e"
@@ -43,6 +44,68 @@ say = "{tenant} uses more GPU memory than it declared"
 	}
 	s.cancel(t, greedy, modest)
 	s.wantClean(t)
+}
+
+// TestYieldsToAJobThatIsNotPacked is SH-01: Slurm puts a job that is not packed on a
+// GPU with a packed one, which by a guard of the policy's yields as long as the other is
+// there: paused for max_pause, with a breath in between. To a step that its own job
+// keeps out it does not. The other job is shown, and left alone.
+func TestYieldsToAJobThatIsNotPacked(t *testing.T) {
+	s := start(t, e2e.Options{Policy: "yields", Policies: map[string]string{"yields": `
+name = "yields"
+objective = "in turn; the GPU is left to jobs that are not packed"
+[limits]
+min_run = "0s"
+max_pause = "2s"
+[[guard]]
+name = "a job that is not packed has the GPU"
+when = "gpu.unmanaged > 0"
+do = ["pause"]
+say = "{tenant} leaves the GPU to a job that is not packed"
+`}})
+	trainer := e2e.Trainer("--memory 512MiB --seconds 300")
+	packed := s.pack(t, "srun -n1 --overlap --gimbal-pack=off "+trainer+" & exec "+trainer, "-n", "2")
+	s.WaitTenant(packed, patience, "RUNNING")
+	s.shows(t, packed, 1)
+	time.Sleep(time.Second) // ten looks
+	if n := s.tenant(t, packed).Tally.Pauses; n != 0 {
+		t.Errorf("it was paused %d times for a step of its own job", n)
+	}
+	whole := s.Sbatch(t, "exec "+trainer, "--gres=shard:1")
+	s.WaitTenant(packed, patience, "PAUSED")
+	if why := s.tenant(t, packed).Reason.Text; !strings.Contains(why, "leaves the GPU to a job that is not packed") {
+		t.Errorf("the reason is %q", why)
+	}
+	s.shows(t, packed, 2)
+	e2e.Eventually(t, patience, "it has had a breath and is paused again", func() bool { return s.tenant(t, packed).Tally.Pauses > 1 })
+	if r := s.Gimbal("explain", fmt.Sprint(packed)); !strings.Contains(r.Stdout, "runs at least 500ms") && !strings.Contains(r.Stdout, "there is room") {
+		t.Errorf("explain does not tell of a breath: %v", r)
+	}
+	if stopped, _ := e2e.Stopped(s.Pids(whole)); len(stopped) > 0 || len(s.Pids(whole)) == 0 {
+		t.Errorf("of the job that is not packed %v are stopped", stopped)
+	}
+	s.cancel(t, whole)
+	s.WaitTenant(packed, patience, "RUNNING")
+	s.shows(t, packed, 1)
+	s.cancel(t, packed)
+	s.wantClean(t)
+}
+
+// shows waits until so many processes are shown as those of jobs that are not packed,
+// of the job's own steps among them.
+func (s *site) shows(t *testing.T, job, processes int) {
+	t.Helper()
+	e2e.Eventually(t, patience, fmt.Sprintf("beside job %d %d processes are shown", job, processes), func() bool {
+		n := 0
+		if reply := s.Status(model.StatusQuery{}); reply != nil {
+			for _, stray := range reply.Strays {
+				if stray.Kind == model.StrayUnmanaged {
+					n++
+				}
+			}
+		}
+		return n == processes
+	})
 }
 
 // TestNoPauseDuringLaunch is SG-08: while the last task of a step is younger
