@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -59,7 +60,7 @@ func (s *source) newest(name, command string, w world) (model.JobRef, error) {
 	}
 	refs := newestFirst(snap.Tenants)
 	if len(refs) == 0 {
-		return model.JobRef{}, s.nobodyIs(name, w)
+		return model.JobRef{}, s.unless(err, s.nobodyIs(name, w))
 	}
 	if len(refs) > 1 {
 		fmt.Fprintf(w.stderr, "gimbal %s: %d jobs are called %q: %s; this is of the newest, %s\n", command, len(refs), name, someOf(refs), refName(refs[0]))
@@ -122,7 +123,7 @@ func (s *source) nobodyIs(name string, w world) error {
 				names = append(names, n)
 			}
 		}
-		near = meant(name, names)
+		near = help.Meant(name, names)
 	}
 	return fmt.Errorf("no packed job of this node is called %q%s", name, cmp.Or(near, listed))
 }
@@ -130,9 +131,19 @@ func (s *source) nobodyIs(name string, w world) error {
 // listed says where the jobs are that there are.
 const listed = "; 'gimbal status' lists those of today"
 
-// notKnown says that none of the jobs that were asked for was packed here.
-func notKnown(label string) error {
-	return fmt.Errorf("no packed job %s is known on this node%s", label, listed)
+// notKnown says that none of the jobs that were asked for was packed here. err says
+// why gimbald was not asked, if it was not.
+func (s *source) notKnown(label string, err error) error {
+	return s.unless(err, fmt.Errorf("no packed job %s is known on this node%s", label, listed))
+}
+
+// unless says what was not found on disk, where a daemon that does not answer may know
+// of it.
+func (s *source) unless(err, missing error) error {
+	if err == nil || s.ended() {
+		return missing
+	}
+	return fmt.Errorf("%w; of what is on disk: %v", err, missing)
 }
 
 // badJobs is the exit code of what was given for jobs and leads to none.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 )
 
 // plugLine is a line of plugstack.conf.
@@ -149,7 +151,7 @@ func (d *doctor) plugArguments(l plugLine) {
 	for _, a := range l.args {
 		name, _, _ := strings.Cut(a, "=")
 		if known := []string{"socket", "pending", "timeout", "core"}; !slices.Contains(known, name) {
-			d.warn("plugstack", "Known are "+strings.Join(known, ", "), "%s: the plugin does not know the argument %q%s", l.place(), a, meant(name, known))
+			d.warn("plugstack", "Known are "+strings.Join(known, ", "), "%s: the plugin does not know the argument %q%s", l.place(), a, help.Meant(name, known))
 		}
 	}
 }

@@ -54,32 +54,53 @@ func runExplain(args []string, w world) int {
 	if err != nil {
 		return badJobs(w, "explain", err)
 	}
-	q := model.RecordsQuery{StatusQuery: model.StatusQuery{Jobs: refs}}
-	r, err := e.records(q)
-	if errors.Is(err, wire.ErrUnreachable) && e.ended() {
-		fmt.Fprintf(w.stderr, "gimbal explain: %s\n", ownEnded)
-		e.offline = true
-		r, err = e.records(q)
-	}
-	if err != nil {
+	r, node, note, err := e.story(refs, w.now())
+	if err != nil && note == "" {
 		return failure(w, "explain", err)
 	}
 	if len(r.Tenants) == 0 {
-		return failure(w, "explain", notKnown(label))
+		return failure(w, "explain", e.notKnown(label, err))
 	}
-	var node model.Snapshot
-	if !e.offline {
-		if snap, err := e.fromDaemon(model.StatusQuery{Start: w.now()}); err == nil {
-			node, r.GPUs = snap, snap.GPUs
-		}
-	}
+	code := exitFor(e.sayWhere(w, "explain", note, err))
 	var b strings.Builder
 	for i := range r.Tenants {
 		x := explanation{v: &r.Tenants[i], reply: &r, node: &node, loc: w.now().Location(), last: e.last}
 		x.write(&b)
 	}
-	_, err = io.WriteString(w.stdout, b.String())
-	return done(w, "explain", err)
+	if _, err = io.WriteString(w.stdout, b.String()); err != nil {
+		return failure(w, "explain", err)
+	}
+	return code
+}
+
+// story gets what befell some jobs, and how the node is now. An error with a note
+// comes with what is on disk.
+func (e *explainFlags) story(refs []model.JobRef, now time.Time) (r model.RecordsReply, node model.Snapshot, note string, err error) {
+	q := model.RecordsQuery{StatusQuery: model.StatusQuery{Jobs: refs}}
+	if !e.offline {
+		r, err = e.records(q)
+		if err == nil {
+			if snap, serr := e.fromDaemon(model.StatusQuery{Start: now}); serr == nil {
+				node, r.GPUs = snap, snap.GPUs
+			}
+		}
+		if !errors.Is(err, wire.ErrUnreachable) {
+			return r, node, "", err
+		}
+	}
+	disk := e.source
+	disk.offline = true
+	_, note, derr := disk.fromDisk(model.StatusQuery{Start: now}, now)
+	if derr == nil {
+		r, derr = disk.records(q)
+	}
+	switch {
+	case derr == nil:
+		return r, node, note, err
+	case e.offline:
+		return r, node, "", derr
+	}
+	return r, node, "", err
 }
 
 // explanation tells one tenant's life.

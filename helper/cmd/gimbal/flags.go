@@ -22,7 +22,7 @@ func newFlags(name string) *pflag.FlagSet {
 // what notes return), or the usage is wrong.
 func parse(f *pflag.FlagSet, args []string, w world, usage string, check func() error, notes ...func() string) (code int, over bool) {
 	wanted := f.BoolP("help", "h", false, "this text")
-	err := f.Parse(args)
+	err := help.Fault(f, f.Parse(args))
 	if *wanted {
 		fmt.Fprint(w.stdout, usage, help.Options(f))
 		for _, n := range notes {

@@ -43,8 +43,7 @@ func runLearnt(args []string, w world) int {
 	}
 	jobs, err := l.read(f.Args())
 	if err != nil {
-		fmt.Fprintln(w.stderr, "gimbal learnt:", err)
-		return exitFailed
+		return failure(w, "learnt", err)
 	}
 	l.write(w.stdout, jobs)
 	return exitOK

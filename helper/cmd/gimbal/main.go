@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -97,12 +98,20 @@ func run(args []string, w world) int {
 			return c.run(args[1:], w)
 		}
 	}
-	fmt.Fprintf(w.stderr, "gimbal: there is no command %q", args[0])
-	if near := nearest(args[0], all); near != "" {
-		fmt.Fprintf(w.stderr, ", did you mean %q?", near)
-	}
-	fmt.Fprintf(w.stderr, "\nTry 'gimbal --help'.\n")
+	fmt.Fprintf(w.stderr, "gimbal: %s\nTry 'gimbal --help'.\n", noCommand(args[0], all))
 	return exitUsage
+}
+
+// noCommand says that a word is no command, and which may have been meant.
+func noCommand(word string, all []command) string {
+	if strings.HasPrefix(word, "-") {
+		return fmt.Sprintf("there is no option %q before the command: a command's options stand behind it", word)
+	}
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return fmt.Sprintf("there is no command %q%s", word, help.Meant(word, names))
 }
 
 func usage(w io.Writer, all []command) {
@@ -119,20 +128,4 @@ Options:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 gimbald does not answer;
 of gimbal run those of its command.
 `)
-}
-
-// nearest finds the command that a word was meant to be: one that begins with
-// it, or at most two slips away, and not every letter of it a slip.
-func nearest(word string, all []command) string {
-	best, dist := "", 3
-	for _, c := range all {
-		d := model.Slips(word, c.name)
-		if word != "" && strings.HasPrefix(c.name, word) {
-			d = min(d, 1)
-		}
-		if d < dist && d < len(word) {
-			best, dist = c.name, d
-		}
-	}
-	return best
 }

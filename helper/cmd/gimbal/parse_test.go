@@ -222,12 +222,3 @@ func TestWindow(t *testing.T) {
 		t.Error("an end before the start was taken")
 	}
 }
-
-func TestNearest(t *testing.T) {
-	all := commands()
-	for word, want := range map[string]string{"stauts": "status", "sta": "status", "explian": "explain", "timelines": "timeline", "xyz": "", "": ""} {
-		if got := nearest(word, all); got != want {
-			t.Errorf("nearest to %q is %q, want %q", word, got, want)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/policies"
@@ -72,57 +73,40 @@ func runPolicies(args []string, w world) int {
 	return p.dispatch(f.Arg(0), f.Args()[1:])
 }
 
-// dispatch runs a subcommand with the number of arguments that it takes.
+// dispatch runs a subcommand with the operands that it takes.
 func (p *policiesCommand) dispatch(name string, args []string) int {
 	all := []struct {
-		name        string
-		least, most int
-		run         func([]string) error
+		name  string
+		wants string // what its operand is, "" where it takes none
+		most  int
+		run   func([]string) error
 	}{
-		{"list", 0, 0, func([]string) error { return p.list() }},
-		{"show", 1, 1, func(a []string) error { return p.show(a[0]) }},
-		{"check", 1, 1 << 10, p.check},
-		{"explain", 1, 1, func(a []string) error { return p.explain(a[0]) }},
-		{"variables", 0, 0, func([]string) error { return p.variables() }},
-		{"keys", 0, 0, func([]string) error { return p.keys() }},
+		{"list", "", 0, func([]string) error { return p.list() }},
+		{"show", aName, 1, func(a []string) error { return p.show(a[0]) }},
+		{"check", "which FILE? One or more are to be named, or - for standard input", 1 << 10, p.check},
+		{"explain", aName, 1, func(a []string) error { return p.explain(a[0]) }},
+		{"variables", "", 0, func([]string) error { return p.variables() }},
+		{"keys", "", 0, func([]string) error { return p.keys() }},
 	}
 	var words []string
 	for _, c := range all {
 		words = append(words, c.name)
-		if c.name != name {
-			continue
+		switch {
+		case c.name != name:
+		case len(args) == 0 && c.wants != "":
+			return wrongUsage(p.w, "policies", fmt.Errorf("%s: %s", name, c.wants))
+		case len(args) > c.most:
+			return wrongUsage(p.w, "policies", fmt.Errorf("%s: %q is too much", name, args[c.most]))
+		default:
+			return done(p.w, "policies", c.run(args))
 		}
-		if len(args) < c.least || len(args) > c.most {
-			return wrongUsage(p.w, "policies", fmt.Errorf("%s takes %s, %d given", name, takes(c.least, c.most), len(args)))
-		}
-		return done(p.w, "policies", c.run(args))
 	}
 	words = append(words, tryName)
-	return wrongUsage(p.w, "policies", fmt.Errorf("there is no command %q%s", name, meant(name, words)))
+	return wrongUsage(p.w, "policies", fmt.Errorf("there is no command %q%s", name, help.Meant(name, words)))
 }
 
-// takes words how many arguments a command takes.
-func takes(least, most int) string {
-	switch {
-	case most == 0:
-		return "no argument"
-	case most == 1:
-		return "one argument"
-	}
-	return plural(least, "argument") + " or more"
-}
-
-// meant asks for the nearest of some words, "" where none is near.
-func meant(word string, words []string) string {
-	all := make([]command, len(words))
-	for i, n := range words {
-		all[i].name = n
-	}
-	if near := nearest(word, all); near != "" {
-		return fmt.Sprintf(", did you mean %q?", near)
-	}
-	return ""
-}
+// aName asks for the operand of show and explain.
+const aName = "which policy? 'gimbal policies list' lists them"
 
 // load reads the node's configuration and its policies. Where the
 // configuration names a policy that is missing, all others come with the error.
@@ -155,7 +139,7 @@ func (p *policiesCommand) find(name string) (*config.Config, config.Source, erro
 		names = append(names, s.Name)
 	}
 	return nil, config.Source{}, fmt.Errorf("there is no policy %q%s; there are %s",
-		name, strings.TrimSuffix(meant(name, names), "?"), strings.Join(names, ", "))
+		name, strings.TrimSuffix(help.Meant(name, names), "?"), strings.Join(names, ", "))
 }
 
 func (p *policiesCommand) show(name string) error {

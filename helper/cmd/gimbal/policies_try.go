@@ -89,8 +89,10 @@ func runTry(p *policiesCommand, args []string) int {
 // check finds faults of the command line.
 func (t *trial) check(args []string) error {
 	switch {
-	case len(args) != 1:
-		return fmt.Errorf("which policy? One FILE is to be named, %d are", len(args))
+	case len(args) == 0:
+		return errors.New("which policy? A FILE or the NAME of one is to be given")
+	case len(args) > 1:
+		return fmt.Errorf("one policy is tried at a time: %q is too much", args[1])
 	case t.trace != "" && t.journal != "":
 		return errors.New("--journal and --trace exclude each other")
 	case t.trace == "" && t.nodes != 0:

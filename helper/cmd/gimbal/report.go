@@ -154,7 +154,7 @@ func (r *reportFlags) life(q model.StatusQuery, now time.Time) ([]model.View, mo
 		return nil, q, err
 	}
 	if len(c.Tenants) == 0 {
-		return nil, q, notKnown(r.jobs)
+		return nil, q, r.notKnown(r.jobs, err)
 	}
 	start, end := lifeOf(c.Tenants, c.End)
 	if q.Start.IsZero() {

@@ -109,9 +109,9 @@ func nameWidth(names []string) (width int) {
 func (s *simulation) check(rest []string, given func(string) bool) error {
 	switch {
 	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
+		return fmt.Errorf("%q is no option; a job history is given with --trace", rest[0])
 	case s.trace == "":
-		return errors.New("--trace is missing")
+		return errors.New("--trace is missing: which job history?")
 	case !given("nodes"):
 		return errors.New("--nodes is missing: how many nodes are there?")
 	case s.nodes < 1:

@@ -116,7 +116,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"bad policy file":  {append(ok, "--policy", f["bad.toml"]), 2, "bad.toml:2:"},
 		"no shards":        {append(ok, "--policy", "srtf", "--shards", "0"), 2, "--shards must be at least 1"},
 		"unknown flag":     {append(ok, "--fast"), 2, "unknown flag: --fast"},
-		"argument":         {append(ok, "--policy", "srtf", "more"), 2, `unexpected argument "more"`},
+		"argument":         {append(ok, "--policy", "srtf", "more"), 2, `"more" is no option; a job history is given with --trace`},
 		"size":             {append(ok, "--policy", "srtf", "--gpu-memory", "32"), 2, `"32" is no size such as 32GiB`},
 		"trace is missing": {append(small, "--policy", "srtf", "--trace", "nowhere.csv"), 1, "nowhere.csv"},
 		"bad field":        {append(small, "--policy", "srtf", "--trace", f["bad.csv"]), 1, `bad.csv:2:5: duration_s: "x" is not a number`},

@@ -147,7 +147,7 @@ func (t *timelineFlags) build(q model.StatusQuery, w world) (line report.Timelin
 		return line, "", err
 	}
 	if t.jobs != "" && t.start == "" && t.end == "" && len(c.Tenants) == 0 {
-		return line, "", notKnown(t.jobs)
+		return line, "", t.notKnown(t.jobs, err)
 	}
 	if c.Start.IsZero() {
 		c.Start, c.End = lifeOf(c.Tenants, c.End)

@@ -72,7 +72,7 @@ func runTop(args []string, w world) int {
 
 func (t *topFlags) check(args []string) (time.Duration, error) {
 	if len(args) > 0 {
-		return 0, fmt.Errorf("%q is no option", args[0])
+		return 0, fmt.Errorf("%q is no option; a user is given with -u", args[0])
 	}
 	if !slices.Contains(topSorts, t.sort) {
 		return 0, fmt.Errorf("--sort: %q is none of %s", t.sort, strings.Join(topSorts, ", "))

@@ -103,7 +103,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 		}
 	}
 	fs.Usage = func() {}
-	if err := fs.Parse(args); err != nil {
+	if err := help.Fault(fs, fs.Parse(args)); err != nil {
 		return o, err
 	}
 	if o.help {
@@ -111,7 +111,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 		return o, pflag.ErrHelp
 	}
 	if fs.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+		return o, fmt.Errorf("%q is no option; a configuration is given with --config", fs.Arg(0))
 	}
 	return o, nil
 }
