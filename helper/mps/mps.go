@@ -128,7 +128,7 @@ func (c *Control) command(ctx context.Context) *exec.Cmd {
 		cmd.Env = append(cmd.Env, "CUDA_MPS_PIPE_DIRECTORY="+c.Pipe)
 	}
 	cmd.Dir = "/"
-	cmd.WaitDelay = 100 * time.Millisecond
+	cmd.WaitDelay = time.Second // a busy machine reads late what was answered in time
 	return cmd
 }
 
