@@ -56,6 +56,22 @@ func TestTrainerSaysWhenItIsDone(t *testing.T) {
 	}
 }
 
+func TestTrainerEndsOnceAFileIsThere(t *testing.T) {
+	d := Start(t, Options{})
+	file := filepath.Join(t.TempDir(), "end")
+	cmd := d.Trainer("a", "--until", file)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.await("an iteration", func() bool { return d.Record().Busy("a") > 0 })
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMemoryThatDoesNotFitIsRefused(t *testing.T) {
 	d := Start(t, Options{Memory: "16GiB", Reserved: "300MiB"})
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ struct trainer_options {
 	const char *label;
 	uint64_t iterations; /* 0: no limit */
 	uint64_t duration;   /* ns, 0: no limit */
+	const char *until;   /* file that ends it once it is there */
 	uint64_t gpu_ns, cpu_ns, report_ns, startup_ns, watchdog_ns;
 	uint64_t gap_ns, gap_every_ns;
 	uint64_t memory, grow, grow_every_ns, grow_max;

@@ -10,7 +10,7 @@
 
 static const char usage[] =
 	"usage: simgpu-trainer [options]\n"
-	"ends after    --iterations N, --seconds S; without either it runs on\n"
+	"ends after    --iterations N, --seconds S, once --until FILE is there; without any it runs on\n"
 	"an iteration  --cpu-ms MS (5), --gpu-ms MS (20), --queue N kernels ahead (2)\n"
 	"memory        --memory SIZE on each GPU (1GiB), --grow SIZE --grow-every S up to --grow-max SIZE\n"
 	"devices       --gpus K of those in CUDA_VISIBLE_DEVICES (1), --dir DIR (SIMGPU_DIR)\n"
@@ -161,6 +161,7 @@ struct trainer_options trainer_parse(int argc, char **argv)
 		{ "label", TEXT, &o.label },
 		{ "iterations", COUNT, &o.iterations },
 		{ "seconds", SECONDS, &o.duration },
+		{ "until", TEXT, &o.until },
 		{ "gpu-ms", MILLISECONDS, &o.gpu_ns },
 		{ "cpu-ms", MILLISECONDS, &o.cpu_ns },
 		{ "report", SECONDS, &o.report_ns },
