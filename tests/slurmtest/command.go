@@ -51,7 +51,7 @@ func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exe
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.Out
 	cmd.Env = c.Env()
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
 
