@@ -108,6 +108,33 @@ func TestResultsAreWritten(t *testing.T) {
 	}
 }
 
+// TestNobodyPassesABound holds the results against the bounds: none is better than what
+// is said to be the best possible. antman has a model of sharing of its own, in which
+// guaranteed jobs are never slowed down.
+func TestNobodyPassesABound(t *testing.T) {
+	text, err := os.ReadFile("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r results
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Scenarios {
+		for _, e := range f.Policies {
+			limit := atBound(f.Bounds.Any)
+			if e.Kind == "ours" || e.Kind == "same placement" {
+				limit = atBound(f.Bounds.Slurm)
+			}
+			for i := range objectives {
+				if o := &objectives[i]; o.gain(&e, limit) > 1+1e-6 && e.Policy != "antman" {
+					t.Errorf("%s: %s has %v, of which the bound is %v: %s", f.Name, o.name, o.of(&e), o.of(limit), e.Policy)
+				}
+			}
+		}
+	}
+}
+
 // TestOneScenarioAgain: the results of the others stay, unless they were made
 // with other options.
 func TestOneScenarioAgain(t *testing.T) {

@@ -80,6 +80,9 @@ func (o *options) run(progress io.Writer) error {
 		}
 		fmt.Fprintf(progress, "%s: %d jobs\n", s.Name, len(jobs))
 		found := finding{scenario: s, Jobs: len(jobs)}
+		if found.Bounds, err = o.limits(jobs, config); err != nil {
+			return fmt.Errorf("bounding %s: %w", s.Name, err)
+		}
 		replayed, err := study.Run(jobs, all, config, nil)
 		if err != nil {
 			return fmt.Errorf("replaying %s: %w", s.Name, err)
@@ -90,6 +93,11 @@ func (o *options) run(progress io.Writer) error {
 		r.put(found)
 	}
 	return r.write(o.out)
+}
+
+// node is what a node is like.
+func (o *options) node() node.Options {
+	return node.Options{Slots: o.shards, GPUMemory: gpuMemory, Turns: o.turns, Remaining: true}
 }
 
 // compared is every policy, and of what kind each is.
@@ -112,7 +120,7 @@ func (o *options) compared() ([]study.Policy, map[string]string, error) {
 	}
 	for p, kind := range local {
 		kinds[p.Name] = kind
-		n := node.Options{Slots: o.shards, GPUMemory: gpuMemory, Turns: o.turns, Remaining: true}
+		n := o.node()
 		all = append(all, study.Policy{Name: p.Name, New: func() sim.Scheduler { return node.New(p, n) }})
 		if n := n; isOurs(p.Name) {
 			n.Place = true

@@ -23,6 +23,7 @@ func (r *results) page(w io.Writer) error {
 		},
 		Parts: []report.Part{{Title: "Summary", Text: "Geometric means over all scenarios; in brackets the least, and in how many ours is not below 1. The best of the baselines is chosen anew in each scenario.", Body: []report.Drawing{r.overview()}}},
 	}
+	p.Parts = append(p.Parts, report.Part{Title: roomTitle, Text: roomText, Body: []report.Drawing{r.room()}})
 	for i := range objectives {
 		p.Parts = append(p.Parts, r.part(&objectives[i]))
 	}

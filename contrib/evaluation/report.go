@@ -77,15 +77,16 @@ func (f *finding) named(name string) *entry {
 const (
 	versusRule = "best rule, same placement"
 	versusOwn  = "best baseline, own placement"
+	atBest     = "at best"
 )
 
 // comparison is what an objective looks at in a scenario.
-type comparison struct{ ours, chosen, rule, pack, top, cluster *entry }
+type comparison struct{ ours, chosen, rule, pack, top, cluster, slurm *entry }
 
 // compare finds what is compared for an objective; ok is false where some of it
 // was left out.
 func (f *finding) compare(o *objective) (c comparison, ok bool) {
-	c = comparison{f.named(o.ours), f.named(o.ours + choosing), f.best(o, "same placement"), f.best(o, "packing"), f.best(o, "ours"), f.best(o, "cluster")}
+	c = comparison{f.named(o.ours), f.named(o.ours + choosing), f.best(o, "same placement"), f.best(o, "packing"), f.best(o, "ours"), f.best(o, "cluster"), atBound(f.Bounds.Slurm)}
 	return c, c.ours != nil && c.chosen != nil && c.rule != nil && c.pack != nil && c.cluster != nil
 }
 
@@ -104,6 +105,8 @@ is not below 1. The best of the baselines is chosen anew in each scenario.
 
 `, r.command())
 	writeTable(w, r.overview())
+	fmt.Fprintf(w, "\n## %s\n\n%s\n\n", roomTitle, roomText)
+	writeTable(w, r.room())
 	for i := range objectives {
 		r.section(w, &objectives[i])
 	}
@@ -125,11 +128,12 @@ func (r *results) section(w io.Writer, o *objective) {
 
 // versus is the figures of an objective in every scenario.
 func (r *results) versus(o *objective) report.Table {
-	t := report.Table{Columns: []string{"scenario", "ours", "choosing GPUs", versusRule, "ratio", versusOwn, "ratio to that", "best of ours", "best that preempts for free"}}
+	t := report.Table{Columns: []string{"scenario", "ours", "choosing GPUs", versusRule, "ratio", atBest, versusOwn, "ratio to that", atBest, "bound", "bound, any placement", "best of ours", "best that preempts for free"}}
 	for i := range r.Scenarios {
 		f := &r.Scenarios[i]
 		if c, ok := f.compare(o); ok {
-			t.Rows = append(t.Rows, []string{f.Name, value(o.of(c.ours)), value(o.of(c.chosen)), o.cell(c.rule), ratio(o.gain(c.ours, c.rule)), o.cell(c.pack), ratio(o.gain(c.ours, c.pack)), o.cell(c.top), o.cell(c.cluster)})
+			t.Rows = append(t.Rows, []string{f.Name, value(o.of(c.ours)), value(o.of(c.chosen)), o.cell(c.rule), ratio(o.gain(c.ours, c.rule)), ratio(o.gain(c.slurm, c.rule)), o.cell(c.pack), ratio(o.gain(c.ours, c.pack)), ratio(o.gain(c.slurm, c.pack)),
+				value(o.of(c.slurm)), value(o.of(atBound(f.Bounds.Any))), o.cell(c.top), o.cell(c.cluster)})
 		}
 	}
 	return t
@@ -202,7 +206,10 @@ func (t *tally) brief() string {
 	return fmt.Sprintf("%s (%.2f, %d of %d)", t.mean(), t.least, t.wins, t.n)
 }
 
-func (t *tally) mean() string { return fmt.Sprintf("%.2f", math.Exp(t.logs/float64(max(t.n, 1)))) }
+func (t *tally) mean() string { return fmt.Sprintf("%.2f", t.value()) }
+
+// value is the geometric mean.
+func (t *tally) value() float64 { return math.Exp(t.logs / float64(max(t.n, 1))) }
 
 func value(v float64) string {
 	switch {

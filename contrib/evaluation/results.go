@@ -26,6 +26,7 @@ type results struct {
 type finding struct {
 	scenario
 	Jobs     int     `json:"jobs"`
+	Bounds   limits  `json:"bounds"`
 	Policies []entry `json:"policies"`
 }
 
