@@ -37,7 +37,7 @@ func cuda(t *testing.T, d *Device, pid int, args ...string) (result int, out str
 
 func act(t *testing.T, d *Device, pid int, action string, want int) {
 	t.Helper()
-	if r, _ := cuda(t, d, pid, "--action", action, "--timeout", "5000"); r != want {
+	if r, _ := cuda(t, d, pid, "--action", action, "--timeout", "60000"); r != want {
 		t.Errorf("%s: result %d, expected %d", action, r, want)
 	}
 }
@@ -102,9 +102,7 @@ func TestCheckpointRefusesWhatTheStateForbids(t *testing.T) {
 func TestLockOfAStoppedProcessTimesOut(t *testing.T) {
 	d := Start(t, Options{})
 	pid := trainerThatComputes(t, d, "a")
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, d, pid)
 	if r, _ := cuda(t, d, pid, "--action", "lock", "--timeout", "100"); r != notReady {
 		t.Errorf("result %d", r)
 	}
@@ -121,14 +119,12 @@ func TestCheckpointOfAStoppedProcessHangs(t *testing.T) {
 	d := Start(t, Options{})
 	pid := trainerThatComputes(t, d, "a")
 	act(t, d, pid, "lock", 0)
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, d, pid)
 	done := make(chan int, 1)
 	go func() { r, _ := cuda(t, d, pid, "--action", "checkpoint"); done <- r }()
 	select {
 	case r := <-done:
-		t.Errorf("a stopped process was checkpointed: result %d", r)
+		t.Fatalf("a stopped process was checkpointed: result %d", r)
 	case <-time.After(300 * time.Millisecond):
 	}
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {

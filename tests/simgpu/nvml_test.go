@@ -2,6 +2,7 @@ package simgpu
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,20 +101,20 @@ func TestNVMLShowsProcessesAndTheirUse(t *testing.T) {
 		t.Errorf("%d processes", len(processes))
 	}
 	var samples []nvml.ProcessUtilizationSample
-	began := uint64(time.Now().UnixMicro())
-	d.await("a second of samples", func() bool {
-		s, r := dev.GetProcessUtilization(began)
-		samples = s
-		return r == nvml.SUCCESS && len(s) == 3 && s[0].TimeStamp > began+800_000
+	amiss := func(s nvml.ProcessUtilizationSample) bool {
+		return memory[int(s.Pid)] == 0 || s.SmUtil < 20 || s.SmUtil > 45
+	}
+	// A busy machine may keep one of them from competing for a while.
+	d.await("a second for which three compete", func() bool {
+		began := uint64(time.Now().UnixMicro())
+		d.await("a second of samples", func() bool {
+			s, r := dev.GetProcessUtilization(began)
+			samples = s
+			return r == nvml.SUCCESS && len(s) == 3 && s[0].TimeStamp > began+800_000
+		})
+		u := get[nvml.Utilization](t)(dev.GetUtilizationRates())
+		return !slices.ContainsFunc(samples, amiss) && u.Gpu >= 60 && u.Gpu <= 100
 	})
-	for _, s := range samples {
-		if memory[int(s.Pid)] == 0 || s.SmUtil < 20 || s.SmUtil > 45 {
-			t.Errorf("one of three that compete: %+v", s)
-		}
-	}
-	if u := get[nvml.Utilization](t)(dev.GetUtilizationRates()); u.Gpu < 60 || u.Gpu > 100 {
-		t.Errorf("a busy GPU: %+v", u)
-	}
 	last := samples[0].TimeStamp + 3_600_000_000
 	if _, r := dev.GetProcessUtilization(last); r != nvml.ERROR_NOT_FOUND {
 		t.Errorf("utilisation since a time to come: %v", r)
@@ -175,11 +176,11 @@ func TestNVMLCallThatHangs(t *testing.T) {
 	d := Start(t, Options{})
 	lib := open(t, d)
 	dev := get[nvml.Device](t)(lib.DeviceGetHandleByIndex(0))
-	d.Ctl("set", "hang=300ms")
 	began := time.Now()
+	d.Ctl("set", "hang=300ms")
 	get[nvml.Memory](t)(dev.GetMemoryInfo())
-	if took := time.Since(began); took < 150*time.Millisecond {
-		t.Errorf("the call took %v", took)
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("the call ended %v after the hang began", took)
 	}
 	d.Ctl("set", "hang=600s")
 	done := make(chan nvml.Return)

@@ -201,7 +201,7 @@ static void dispatch(struct device *d, struct client *c, struct simgpu_msg *m)
 	case OP_HELPER:
 		c->helper = true;
 		c->thread = m->value;
-		return;
+		break;
 	case OP_LAUNCH:
 		launch(d, c, m);
 		return;

@@ -1,6 +1,7 @@
 /* The trainer's side of the device: what CUDA's runtime is to a real one. */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,15 +60,31 @@ static void call(struct gpu *g, struct simgpu_msg *m)
 	}
 }
 
+struct helper {
+	const char *dir;
+	sem_t known; /* to the device, or never */
+};
+
+/* Connects this thread as the process's helper; the device answers that it is. */
+static int introduce(const char *dir)
+{
+	struct simgpu_msg m = { .op = OP_HELPER, .value = (uint64_t)syscall(SYS_gettid) };
+	int fd = device_connect(dir);
+	if (fd >= 0 && send(fd, &m, sizeof m, MSG_NOSIGNAL) == (ssize_t)sizeof m &&
+	    recv(fd, &m, sizeof m, 0) == (ssize_t)sizeof m)
+		return fd;
+	return -1;
+}
+
 /* Answers the device's checkpoint requests for as long as the process lives. */
 static void *help(void *arg)
 {
-	struct simgpu_msg m = { .op = OP_HELPER, .value = (uint64_t)syscall(SYS_gettid) };
-	int fd = device_connect(arg);
+	struct helper *h = arg;
+	struct simgpu_msg m;
+	int fd = introduce(h->dir);
 	bool locked = false;
-	if (fd < 0 || send(fd, &m, sizeof m, MSG_NOSIGNAL) < 0)
-		return NULL;
-	while (recv(fd, &m, sizeof m, 0) == (ssize_t)sizeof m) {
+	sem_post(&h->known);
+	while (fd >= 0 && recv(fd, &m, sizeof m, 0) == (ssize_t)sizeof m) {
 		if (m.flags == OP_LOCK && !locked) {
 			pthread_mutex_lock(&api);
 			locked = true;
@@ -152,20 +169,32 @@ static void attach_visible(struct gpu *g, int wanted)
 			break;
 }
 
+/* As in a CUDA process, whoever sees it on a GPU can have it checkpointed. */
+static void start_helper(const char *dir)
+{
+	static struct helper h;
+	pthread_t thread;
+	h.dir = dir;
+	sem_init(&h.known, 0, 0);
+	if (pthread_create(&thread, NULL, help, &h) != 0)
+		return;
+	pthread_detach(thread);
+	while (sem_wait(&h.known) != 0)
+		; /* a signal came */
+}
+
 void gpu_open(struct gpu *g, const struct trainer_options *o)
 {
-	pthread_t helper;
 	*g = (struct gpu){ .fd = device_connect(o->dir), .limit = memory_limit(o) };
 	if (g->fd < 0)
 		cuda_error("no CUDA-capable device is detected");
 	say_hello(g, o);
+	start_helper(o->dir);
 	attach_visible(g, o->gpus);
 	if (g->units == 0)
 		cuda_error("no CUDA-capable device is detected");
 	if (g->units < o->gpus)
 		cuda_error("invalid device ordinal");
-	if (pthread_create(&helper, NULL, help, (void *)(uintptr_t)o->dir) == 0)
-		pthread_detach(helper);
 }
 
 void gpu_alloc(struct gpu *g, uint64_t bytes)

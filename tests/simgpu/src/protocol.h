@@ -101,7 +101,7 @@ struct simgpu_state {
 
 enum simgpu_op {
 	OP_HELLO = 1, /* flags, want, cap, text = label */
-	OP_HELPER,    /* this connection answers for the process's checkpoints */
+	OP_HELPER,    /* this connection answers for the process's checkpoints; answered alike */
 	OP_ATTACH,    /* text = token of CUDA_VISIBLE_DEVICES; reply: unit */
 	OP_ALLOC,     /* unit, value = bytes; reply: result */
 	OP_FREE,      /* unit, value = bytes; reply: result */
