@@ -52,7 +52,7 @@ type job struct {
 	beat    time.Duration // when it was last stopped for the rest of a throttle's period
 	held    bool          // stopped before its first run
 	swapped bool
-	asked   time.Duration // when it was last to be continued
+	asked   time.Duration // when it was last to be continued, or was last told that it could not be
 	lost    bool          // it was continued, and nobody was told
 	foreign bool          // somebody else wants it stopped
 	free    time.Duration
@@ -316,6 +316,9 @@ func (l *life) finish(j *job, o op) {
 	j.lost = o.fate == "silent" || o.fate == "fails" && (j.lost || !j.stopped) // a failure does not tell whether it ran
 	if o.fate != "silent" {
 		l.events = append(l.events, ev)
+	}
+	if ev.Kind == model.EvFailed && o.a.Do == model.PrimResume {
+		j.asked = l.now // whoever asks again waits from here on
 	}
 }
 
