@@ -16,7 +16,7 @@ import (
 // nobody is ended for it.
 func TestMemoryOfNobody(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	const ghost = 4194303 // above any pid_max
 	r.gpu.Ctl("ghost", "pid=4194303", "memory=5GiB")
 	orphan := r.gpu.Trainer("orphan", "--memory", "6GiB")
@@ -50,7 +50,7 @@ func TestMemoryOfNobody(t *testing.T) {
 // TestTasksStopTogether is MN-05: the tasks of a tenant are stopped within a
 // moment of each other, and continued so.
 func TestTasksStopTogether(t *testing.T) {
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	r.start()
 	k := r.living(nil)
 	for range 7 {
@@ -82,16 +82,16 @@ func TestTasksStopTogether(t *testing.T) {
 // somebody else: the daemon, old or new, ends none of them.
 func TestWhoseConnectionIsGone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	r.start()
 	k, stopped := r.living(nil), r.living(nil)
 	workers := childrenOf(k.root())
 	for _, pid := range workers {
-		kill(t, pid, unix.SIGSTOP) // they would end with their trainer
+		halt(t, pid) // they would end with their trainer
 	}
 	kill(t, k.root(), unix.SIGKILL)
 	<-k.done
-	kill(t, stopped.root(), unix.SIGSTOP)
+	halt(t, stopped.root())
 	for range 2 {
 		time.Sleep(500 * time.Millisecond)
 		for _, pid := range append(workers, stopped.root()) {

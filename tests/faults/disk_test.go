@@ -29,7 +29,7 @@ func smallDisk(t *testing.T) string {
 
 // onDisk is a setting whose state and whose stops lie there.
 func onDisk(dir string) setting {
-	return setting{config: impatient, state: filepath.Join(dir, "state"), run: filepath.Join(dir, "run")}
+	return setting{state: filepath.Join(dir, "state"), run: filepath.Join(dir, "run")}
 }
 
 // newDiskRig is a rig on a small disk.
@@ -139,7 +139,7 @@ func remount(t *testing.T, dir string, flags uintptr) {
 func TestTornFiles(t *testing.T) { underBoth(t, testTornFiles) }
 
 func testTornFiles(t *testing.T, slurm bool) {
-	r := newRig(t, setting{config: impatient, slurm: slurm})
+	r := newRig(t, setting{slurm: slurm})
 	r.start()
 	k := r.living(nil)
 	r.order(k, model.PrimPause)
@@ -171,7 +171,7 @@ func testTornFiles(t *testing.T, slurm bool) {
 // of before have ended.
 func TestAnotherBoot(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	r.start()
 	k := r.living(nil)
 	r.order(k, model.PrimPause)

@@ -123,6 +123,21 @@ func build() error {
 func gimbald() string { return filepath.Join(built.dir, "gimbald") }
 func stepd() string   { return filepath.Join(built.dir, "slurmstepd") }
 
+// halt stops a process, and waits until each of its threads stands.
+func halt(t *testing.T, pid int) {
+	t.Helper()
+	kill(t, pid, unix.SIGSTOP)
+	eventually(t, patience, fmt.Sprintf("process %d stands", pid), func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, file := range threads {
+			if s, ok := statIn(file); ok && s.state != 'T' {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // kill sends a signal to a process that the test started, or whose parent it did.
 func kill(t *testing.T, pid int, sig unix.Signal) {
 	t.Helper()

@@ -90,7 +90,7 @@ func ownPidMax(t *testing.T) bool {
 // testPidsOfEnded: the pids of processes that were stopped are others' by the time
 // the next daemon comes. Somebody has stopped those: they stay stopped.
 func testPidsOfEnded(t *testing.T) {
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	r.start()
 	for range long(20, 3) {
 		k := r.living(nil)
@@ -101,7 +101,7 @@ func testPidsOfEnded(t *testing.T) {
 		k.destroy()
 		others := atPids(t, pids)
 		for _, pid := range pids {
-			kill(t, pid, unix.SIGSTOP)
+			halt(t, pid)
 		}
 		r.start()
 		eventually(t, patience, "nobody is known", r.empty)
@@ -145,7 +145,7 @@ func end(all []*exec.Cmd) {
 // and the other way round, while the tenant is paused and resumed and daemons are
 // killed. What of them was stopped stays so, and the others are never stopped.
 func testPidsGoRound(t *testing.T) {
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	r.start()
 	k := r.launch("2GiB", trainer+" --fork-every 5 --child-life 40 --fork-kind setsid")
 	r.await(k, model.Running)

@@ -22,10 +22,10 @@ import (
 func TestSlurmRestarts(t *testing.T) {
 	slurmtest.Need(t)
 	t.Parallel()
-	t.Run("linuxproc", func(t *testing.T) { t.Parallel(); testSlurmRestarts(t, setting{config: impatient, slurm: true}) })
+	t.Run("linuxproc", func(t *testing.T) { t.Parallel(); testSlurmRestarts(t, setting{slurm: true}) })
 	t.Run("cgroup", func(t *testing.T) {
 		t.Parallel()
-		testSlurmRestarts(t, setting{config: impatient, slurm: true, freezer: true})
+		testSlurmRestarts(t, setting{slurm: true, freezer: true})
 	})
 }
 
@@ -94,7 +94,7 @@ func (r *rig) slurm() *slurmtest.Cluster { return r.launcher.(*batch).Cluster }
 func TestNodeReboots(t *testing.T) {
 	slurmtest.Need(t)
 	t.Parallel()
-	r := newRig(t, setting{config: impatient, slurm: true})
+	r := newRig(t, setting{slurm: true})
 	r.start()
 	paused, first := r.submit("2GiB", "--requeue"), r.submit(big, "--no-requeue")
 	plain, last := r.submit("", "--requeue"), r.submit("", "--no-requeue")

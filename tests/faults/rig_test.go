@@ -168,7 +168,7 @@ func (r *rig) killed() {
 func (r *rig) killedBoth() {
 	r.t.Helper()
 	guard := r.guard()
-	kill(r.t, r.cmd.Process.Pid, unix.SIGSTOP)
+	halt(r.t, r.cmd.Process.Pid)
 	kill(r.t, guard, unix.SIGKILL)
 	r.killed()
 }
@@ -226,20 +226,22 @@ func (r *rig) socket() string {
 
 // call asks the daemon, as root.
 func (r *rig) call(op wire.Op, params, result any) error {
-	c, err := wire.Dial(r.socket(), time.Second)
+	return r.callWithin(patience, op, params, result)
+}
+
+func (r *rig) callWithin(limit time.Duration, op wire.Op, params, result any) error {
+	c, err := wire.Dial(r.socket(), limit)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	return c.Call(ctx, op, params, result)
+	return c.Call(context.Background(), op, params, result)
 }
 
-// status is what the daemon knows, nil if it does not answer.
+// status is what the daemon knows, nil if it does not answer within a second.
 func (r *rig) status() *model.StatusReply {
 	var reply model.StatusReply
-	if r.call(wire.OpStatus, model.StatusQuery{Start: time.Now()}, &reply) != nil {
+	if r.callWithin(time.Second, wire.OpStatus, model.StatusQuery{Start: time.Now()}, &reply) != nil {
 		return nil
 	}
 	return &reply

@@ -38,7 +38,7 @@ func TestManyProcesses(t *testing.T) {
 }
 
 func testManyProcesses(t *testing.T, slurm bool, name, args string) {
-	r := newRig(t, setting{config: impatient, slurm: slurm})
+	r := newRig(t, setting{slurm: slurm})
 	r.start()
 	k := r.launch("2GiB", "--memory 512MiB --gpu-ms 5 --cpu-ms 5 "+args)
 	r.await(k, model.Running)
@@ -88,11 +88,11 @@ func TestManyTenants(t *testing.T) {
 // next one, continues nothing of what that has stopped.
 func TestOldGuard(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	r.start()
 	k := r.living(nil)
 	old := r.guard()
-	kill(t, old, unix.SIGSTOP)
+	halt(t, old)
 	r.killed()
 	r.start()
 	r.order(k, model.PrimPause)
@@ -117,7 +117,7 @@ func TestDriverThatFails(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, setting{config: impatient})
+			r := newRig(t, setting{})
 			r.write("gimbald.toml", withStale(r))
 			r.start()
 			k := r.living(nil)
@@ -136,7 +136,7 @@ func TestDriverThatFails(t *testing.T) {
 	}
 	t.Run("not there yet", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, setting{config: impatient})
+		r := newRig(t, setting{})
 		r.write("gimbald.toml", withStale(r))
 		r.gpu.Stop()
 		r.start()
@@ -172,7 +172,7 @@ func replaceOnce(t *testing.T, text, old, new string) string {
 // paused and resumed. It stays there, and goes on when it is let go.
 func TestDebugger(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient})
+	r := newRig(t, setting{})
 	r.start()
 	k := r.living(nil)
 	children := childrenOf(k.root())
@@ -205,7 +205,7 @@ func TestDebugger(t *testing.T) {
 // thawed, and its tenant is shown as stopped by another.
 func TestAnothersFreeze(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient, freezer: true})
+	r := newRig(t, setting{freezer: true})
 	r.start()
 	k := r.living(nil)
 	state := fmt.Sprintf("%s/uid_0/job_%d/step_0/freezer.state", freezerRoot(r), k.job)

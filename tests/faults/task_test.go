@@ -188,8 +188,11 @@ type stat struct {
 	start uint64
 }
 
-func statOf(pid int) (stat, bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func statOf(pid int) (stat, bool) { return statIn(fmt.Sprintf("/proc/%d/stat", pid)) }
+
+// statIn reads that of a process or of one of its threads.
+func statIn(file string) (stat, bool) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return stat{}, false
 	}
@@ -240,7 +243,7 @@ type strangers struct {
 func newStrangers(t *testing.T, r *rig) *strangers {
 	s := &strangers{r: r, received: r.path("received"), unwell: r.path("unwell")}
 	s.beside, s.asleep = s.start(s.received), s.start(s.unwell)
-	kill(t, s.asleep.Process.Pid, unix.SIGSTOP)
+	halt(t, s.asleep.Process.Pid)
 	return s
 }
 

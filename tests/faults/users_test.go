@@ -141,7 +141,7 @@ func TestServiceCapabilities(t *testing.T) {
 	for _, freezer := range []bool{false, true} {
 		t.Run(map[bool]string{false: "signals", true: "freezer"}[freezer], func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, setting{config: impatient, freezer: freezer})
+			r := newRig(t, setting{freezer: freezer})
 			r.before = []string{setpriv, "--bounding-set", caps, "--inh-caps", "-all", "--no-new-privs"}
 			r.start()
 			k := r.living(nil)
@@ -215,7 +215,7 @@ func (r *rig) sleepOf(uid uint32) *task {
 // for, whether the job has reached its GPU or not, and comes at the launch's end.
 func TestPauseInALaunch(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setting{config: impatient, policy: strings.Replace(turnless, `min_run = "0s"`, `min_run = "15s"`, 1)})
+	r := newRig(t, setting{policy: strings.Replace(turnless, `min_run = "0s"`, `min_run = "15s"`, 1)})
 	r.start()
 	for _, args := range []string{trainer, trainer + " --startup 60"} {
 		k := r.launch("2GiB", args)
