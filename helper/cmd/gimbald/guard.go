@@ -24,10 +24,13 @@ import (
 // when the daemon dies, or its loop does not turn, it continues what is
 // stopped. It reads beats on its standard input, each a line with the
 // generation of the stop set in force; the end of the input is the daemon's
-// death, however it came.
+// death, however it came. It is started with the generation as well: a daemon may
+// die before its first beat, and what a newer one has stopped by then is none of
+// this guard's business.
 
 type guardOptions struct {
 	stopSet string
+	gen     uint64 // of the stop set, until a beat tells another
 	stall   time.Duration
 	held    time.Duration
 }
@@ -41,10 +44,10 @@ type guard struct {
 
 // runGuard watches until the daemon is gone and everything runs.
 func runGuard(o guardOptions, beats io.Reader, stderr io.Writer) error {
-	if o.stopSet == "" || o.stall <= 0 {
-		return errors.New("--guard is for gimbald itself: it needs --guard-set and --guard-stall")
+	if o.stopSet == "" || o.gen == 0 || o.stall <= 0 {
+		return errors.New("--guard is for gimbald itself: it needs --guard-set, --guard-generation and --guard-stall")
 	}
-	g := &guard{opts: o, log: zerolog.New(stderr).With().Timestamp().Str("part", "guard").Logger()}
+	g := &guard{opts: o, gen: o.gen, log: zerolog.New(stderr).With().Timestamp().Str("part", "guard").Logger()}
 	return g.watch(readBeats(beats))
 }
 

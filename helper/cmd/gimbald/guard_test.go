@@ -4,6 +4,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,44 @@ func until(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("waited for %s", what)
 		}
+	}
+}
+
+// TestGuardOfADaemonThatDiesAtOnce: a daemon that dies before its first beat leaves a
+// guard that knows what was in force then: it continues that, and nothing that a newer
+// daemon has stopped.
+func TestGuardOfADaemonThatDiesAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stopped")
+	gens := []uint64{}
+	told := func(g uint64) { gens = append(gens, g) }
+	old, err := openStops(path, told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.close() }()
+	s, err := openStops(path, told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.close() }()
+	paused := stoppedChild(t)
+	if err := s.Put(node.Stop{Tenant: "1@1", IDs: []model.ProcID{model.ProcID(paused)}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []proc.Condition{proc.ConditionStopped, proc.ConditionRunning} {
+		o := guardOptions{stopSet: path, gen: gens[i], stall: time.Hour}
+		if err := runGuard(o, strings.NewReader(""), io.Discard); err != nil {
+			t.Error(err)
+		}
+		if c := (proc.Host{}).Look(paused); c != want {
+			t.Errorf("after the guard of generation %d it is %s, want %s", gens[i], c, want)
+		}
+		if fenced := s.Check(); (fenced != nil) != (want == proc.ConditionRunning) {
+			t.Errorf("after the guard of generation %d: %v", gens[i], fenced)
+		}
+	}
+	if err := runGuard(guardOptions{stopSet: path, stall: time.Hour}, strings.NewReader(""), io.Discard); err == nil {
+		t.Error("a guard that knows no generation watches")
 	}
 }
 

@@ -80,7 +80,7 @@ func (g *guardian) spawn() (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }()
-	cmd := exec.Command("/proc/self/exe", "--guard", "--guard-set", g.opts.stopSet,
+	cmd := exec.Command("/proc/self/exe", "--guard", "--guard-set", g.opts.stopSet, "--guard-generation", g.generation(),
 		"--guard-stall", g.opts.stall.String(), "--guard-held", g.opts.held.String())
 	cmd.Args[0] = "gimbald"
 	cmd.Stdin, cmd.Stderr, cmd.Dir, cmd.Env = r, os.Stderr, "/", append(failpoint.Env("guard"), "PATH=/usr/bin:/bin")
@@ -89,6 +89,7 @@ func (g *guardian) spawn() (*exec.Cmd, error) {
 		_ = unix.Close(w)
 		return nil, fmt.Errorf("guard: start: %w", err)
 	}
+	failpoint.At("guard.spawned")
 	g.mu.Lock()
 	g.pipe, g.last = w, 0
 	g.mu.Unlock()
@@ -115,6 +116,13 @@ func (g *guardian) drop() {
 		_ = unix.Close(g.pipe)
 		g.pipe = -1
 	}
+}
+
+// generation is that of the stop set in force, as text.
+func (g *guardian) generation() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return strconv.FormatUint(g.gen, 10)
 }
 
 // setGeneration tells the guard at once that another generation of the stop

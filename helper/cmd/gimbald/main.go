@@ -91,13 +91,14 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs.BoolVarP(&o.help, "help", "h", false, "this text")
 	fs.BoolVar(&o.guard, "guard", false, "be the guard of a daemon whose beats come on standard input")
 	fs.StringVar(&o.watch.stopSet, "guard-set", "", "the guard's `FILE` of what is stopped")
+	fs.Uint64Var(&o.watch.gen, "guard-generation", 0, "`NUMBER` of the generation of it that is in force")
 	fs.DurationVar(&o.watch.stall, "guard-stall", 0, "without a beat for this long the daemon counts as hung")
 	fs.DurationVar(&o.watch.held, "guard-held", 0, "how long held tenants wait for a new daemon")
 	fs.BoolVar(&o.helper, "checkpoint-helper", false, "make the driver's checkpoint calls that are asked for on standard input")
 	fs.StringVar(&o.calls.library, "checkpoint-library", "", "`FILE` of CUDA's library")
 	fs.StringVar(&o.calls.moves, "checkpoint-moves", "", "`FOLDER` of what is swapped")
 	fs.DurationVar(&o.calls.wait, "checkpoint-wait", 0, "how long what is swapped waits for a new daemon")
-	for _, name := range []string{"guard", "guard-set", "guard-stall", "guard-held", "checkpoint-helper", "checkpoint-library", "checkpoint-moves", "checkpoint-wait"} {
+	for _, name := range []string{"guard", "guard-set", "guard-generation", "guard-stall", "guard-held", "checkpoint-helper", "checkpoint-library", "checkpoint-moves", "checkpoint-wait"} {
 		if err := fs.MarkHidden(name); err != nil {
 			return o, err
 		}
