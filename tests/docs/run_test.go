@@ -54,7 +54,7 @@ func TestExamplesRun(t *testing.T) {
 			t.Errorf("%s: the job was not packed: %s", b, out)
 		}
 	}
-	job := s.Sbatch(t, e2e.Trainer("--memory 2GiB --seconds 600 --notify USR1:/dev/null"), "--gres=shard:2", "--gimbal-pack", "--gimbal-memory=2GiB")
+	job := s.Sbatch(t, e2e.Trainer("--memory 2GiB --seconds 600 --notify USR1:/dev/null"), "--job-name=resnet", "--gres=shard:2", "--gimbal-pack", "--gimbal-memory=2GiB")
 	s.WaitTenant(job, 30*time.Second, "RUNNING")
 	runLines(t, s, newDesk(t, s, job))
 }
