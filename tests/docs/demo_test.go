@@ -33,7 +33,7 @@ func demo(t *testing.T, seconds string, args ...string) string {
 
 // TestDemo: without Gimbal one of the two jobs dies, with it both complete.
 func TestDemo(t *testing.T) {
-	out := demo(t, "3")
+	out := demo(t, "6")
 	without, with, ok := strings.Cut(out, "2. The same two")
 	if !ok || strings.Count(without, "COMPLETED") != 1 || !strings.Contains(without, "FAILED     CUDA error: out of memory") {
 		t.Errorf("without Gimbal:\n%s", without)
