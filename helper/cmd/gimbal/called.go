@@ -143,7 +143,7 @@ func (s *source) unless(err, missing error) error {
 	if err == nil || s.ended() {
 		return missing
 	}
-	return fmt.Errorf("%w; of what is on disk: %v", err, missing)
+	return fmt.Errorf("%w; of what is on disk: %w", err, missing)
 }
 
 // badJobs is the exit code of what was given for jobs and leads to none.
