@@ -120,7 +120,7 @@ func frozenEvent(b []byte) bool {
 // of one of its roots.
 func (p *pausing) fromCgroups(fresh []ID) []ID {
 	for _, dir := range p.target.Cgroups {
-		pids, err := procsBelow(dir)
+		pids, err := procsBelow(nil, dir)
 		if err != nil {
 			continue // the directory goes away with the step
 		}

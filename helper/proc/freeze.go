@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
 
@@ -16,7 +18,7 @@ import (
 type Frozen struct {
 	Dirs      []Freezer     // frozen by this call (or earlier, see mine): what Thaw is to thaw
 	Processes int           // in all of them
-	Latency   time.Duration // from the call to the last directory confirmed
+	Latency   time.Duration // from the call to the last directory confirmed and proven
 }
 
 // Freeze freezes the directories of a target and returns when the kernel says
@@ -53,6 +55,7 @@ type freezing struct {
 	asked   []*cgroupDir // to be thawed if it goes wrong
 	users   map[int]bool // of the roots
 	proven  map[int]bool // pids found the target's, beyond its trees
+	room    []int        // for the pids in the directories
 	count   int
 }
 
@@ -136,7 +139,7 @@ func (f *freezing) confirm(ctx context.Context, d *cgroupDir) error {
 // those that sleep where nothing wakes them.
 func (f *freezing) left(d *cgroupDir) []LeftOver {
 	var left []LeftOver
-	pids, _ := procsBelow(d.Dir)
+	pids, _ := procsBelow(nil, d.Dir)
 	var buf [statSize]byte
 	for _, pid := range pids {
 		if s, err := f.tracker.host.stat(buf[:], pid); err == nil && (s.State == 'D' || s.State == 'R') {
@@ -160,19 +163,20 @@ func (f *freezing) undo() error {
 // proveOurs compares what is in the directories with what belongs to the
 // target, both ways.
 func (f *freezing) proveOurs() error {
-	inside := map[int]bool{}
+	inside := f.room[:0]
 	for _, d := range f.dirs {
-		pids, err := procsBelow(d.Dir)
+		var err error
+		inside, err = procsBelow(inside, d.Dir)
 		if errors.Is(err, os.ErrNotExist) {
 			return ErrGone
 		}
 		if err != nil {
 			return err
 		}
-		for _, pid := range pids {
-			inside[pid] = true
-		}
 	}
+	f.room = inside
+	slices.Sort(inside)
+	inside = slices.Compact(inside)
 	f.count = len(inside)
 	strangers, err := f.compare(inside)
 	if err != nil {
@@ -187,36 +191,75 @@ func (f *freezing) proveOurs() error {
 }
 
 // compare returns the pids inside that are in no tree of the target, or an error
-// for a member that must not be frozen or is outside.
-func (f *freezing) compare(inside map[int]bool) (strangers []int, err error) {
+// for a member that must not be frozen or is outside. The pids come sorted.
+func (f *freezing) compare(inside []int) (strangers []int, err error) {
 	t := f.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sync()
-	ours := make(map[int]*node, len(inside))
+	trees, err := f.trees()
+	if err != nil {
+		return nil, err
+	}
+	found := 0
+	for _, pid := range inside {
+		n := t.nodes[pid]
+		if n == nil || n.id.Start == 0 || !trees[n.tree] {
+			strangers = append(strangers, pid)
+			continue
+		}
+		found++
+		if err := f.refuse(n); err != nil {
+			return nil, err
+		}
+		if t.conn == nil {
+			strangers = append(strangers, pid)
+		}
+	}
+	return strangers, f.elsewhere(trees, inside, found)
+}
+
+// trees are those of the target's roots.
+func (f *freezing) trees() (map[*tree]bool, error) {
+	trees := make(map[*tree]bool, len(f.target.Roots))
 	for _, root := range f.target.Roots {
-		if t.trees[root] == nil {
+		tr := f.tracker.trees[root]
+		if tr == nil {
 			return nil, fmt.Errorf("process %s is not watched: %w", root, ErrNotOurs)
 		}
-		for pid, n := range t.trees[root].members {
-			ours[pid] = n
-			if !inside[pid] && t.host.runs(n.id) {
-				return nil, fmt.Errorf("process %s of the target is elsewhere: %w", n.id, ErrNotOurs)
+		trees[tr] = true
+	}
+	return trees, nil
+}
+
+// refuse is why a member must not be frozen.
+func (f *freezing) refuse(n *node) error {
+	switch {
+	case n.slurm:
+		return fmt.Errorf("process %s is Slurm's: %w", n.id, ErrNotOurs)
+	case slices.Contains(f.target.Spare, n.id):
+		return fmt.Errorf("process %s is to be spared: %w", n.id, ErrNotOurs)
+	}
+	return nil
+}
+
+// elsewhere is an error for a living member that is not among the pids inside, of
+// which so many were found to be members.
+func (f *freezing) elsewhere(trees map[*tree]bool, inside []int, found int) error {
+	for tr := range trees {
+		found -= len(tr.members)
+	}
+	if found == 0 {
+		return nil
+	}
+	for tr := range trees {
+		for pid, n := range tr.members {
+			if _, ok := slices.BinarySearch(inside, pid); !ok && f.tracker.host.runs(n.id) {
+				return fmt.Errorf("process %s of the target is elsewhere: %w", n.id, ErrNotOurs)
 			}
 		}
 	}
-	for pid := range inside {
-		n := ours[pid]
-		switch {
-		case n == nil || t.conn == nil:
-			strangers = append(strangers, pid)
-		case n.slurm:
-			return nil, fmt.Errorf("process %s is Slurm's: %w", n.id, ErrNotOurs)
-		case slices.Contains(f.target.Spare, n.id):
-			return nil, fmt.Errorf("process %s is to be spared: %w", n.id, ErrNotOurs)
-		}
-	}
-	return strangers, nil
+	return nil
 }
 
 // runs says whether a process may still run code of its own.
@@ -285,26 +328,45 @@ func (h Host) usersOf(ids []ID) map[int]bool {
 	return users
 }
 
-// procsBelow returns the pids in a cgroup directory and those below it.
-func procsBelow(dir string) ([]int, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+// procsBelow appends the pids in a cgroup directory and those below it. It opens
+// the list anew each time: on v1 an open one goes on to show what it was.
+func procsBelow(dst []int, dir string) ([]int, error) {
+	fd, err := openFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
+		return dst, fmt.Errorf("list processes: %w", err)
 	}
-	pids := appendNumbers(nil, data)
+	dst, err = readNumbers(dst, fd)
+	_ = unix.Close(fd)
+	if err != nil {
+		return dst, fmt.Errorf("list processes: %w", err)
+	}
+	return procsInside(dst, dir)
+}
+
+// procsInside appends the pids in the directories below one.
+func procsInside(dst []int, dir string) ([]int, error) {
+	if childless(dir) {
+		return dst, nil
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
+		return dst, fmt.Errorf("list processes: %w", err)
 	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
 		}
-		below, err := procsBelow(filepath.Join(dir, e.Name()))
+		dst, err = procsBelow(dst, filepath.Join(dir, e.Name()))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
+			return dst, err
 		}
-		pids = append(pids, below...)
 	}
-	return pids, nil
+	return dst, nil
+}
+
+// childless says that a directory has none below it: it has no links but the one
+// from above and its own.
+func childless(dir string) bool {
+	var st unix.Stat_t
+	return unix.Stat(dir, &st) == nil && st.Nlink == 2
 }

@@ -60,7 +60,7 @@ func removeTree(t testing.TB, top string) {
 	}
 	eventually(t, "the cgroups to be removed", func() bool {
 		_, _ = Host{}.thawAll(Freezer{Dir: top, Version: version})
-		pids, _ := procsBelow(top)
+		pids, _ := procsBelow(nil, top)
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
@@ -179,6 +179,52 @@ func TestFreezeRefuses(t *testing.T) {
 		}
 		move(t, l.id, filepath.Dir(dir.Dir))
 		refuse("a member elsewhere", target)
+	})
+}
+
+// The tracker keeps the pid of a child that ended before it could be looked at
+// until its exit is told: whoever has that pid by then is no member.
+func TestFreezeRefusesWhoTookAMembersPid(t *testing.T) {
+	needConnector(t)
+	versions(t, func(t *testing.T, version int) {
+		tr, l, dir := counter(t, version)
+		stranger := launchAs(t, "sleep 1000", asUser(4711))
+		move(t, stranger.id, dir.Dir)
+		tr.mu.Lock()
+		tr.put(ID{PID: stranger.id.PID}, tr.trees[l.id])
+		tr.mu.Unlock()
+		if _, err := tr.Freeze(context.Background(), Target{Roots: []ID{l.id}}, []Freezer{dir}, nil); !errors.Is(err, ErrNotOurs) {
+			t.Errorf("error %v", err)
+		}
+		if s, err := tr.host.FreezerState(dir); err != nil || s.Self || s.Frozen {
+			t.Errorf("state %+v, %v", s, err)
+		}
+	})
+}
+
+// A member in a directory below, by itself or with others, is inside; one beside
+// it is not, however many there are.
+func TestFreezeCountsWhoIsBelow(t *testing.T) {
+	versions(t, func(t *testing.T, version int) {
+		tr, l, dir := counter(t, version)
+		box := filepath.Join(dir.Dir, "box")
+		if err := os.Mkdir(box, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		move(t, l.id, box)
+		f, err := tr.Freeze(context.Background(), Target{Roots: []ID{l.id}}, []Freezer{dir}, nil)
+		if err != nil || f.Processes != 2 {
+			t.Fatalf("%d processes, %v", f.Processes, err)
+		}
+		if _, err := tr.host.Thaw(f.Dirs); err != nil {
+			t.Fatal(err)
+		}
+		orphan := launch(t, "sleep 1000") // the same user's, in place of the member
+		move(t, orphan.id, box)
+		move(t, l.id, filepath.Dir(dir.Dir))
+		if _, err := tr.Freeze(context.Background(), Target{Roots: []ID{l.id}}, []Freezer{dir}, nil); !errors.Is(err, ErrNotOurs) {
+			t.Errorf("error %v", err)
+		}
 	})
 }
 

@@ -326,11 +326,10 @@ func (h Host) frozenAbove(f Freezer) bool {
 
 // frozenBelow lists the directories below that were frozen by their own file.
 func frozenBelow(f Freezer) []string {
-	var found []string
-	var st unix.Stat_t
-	if err := unix.Stat(f.Dir, &st); err != nil || st.Nlink == 2 {
-		return nil // a link from above and its own: there is none below
+	if childless(f.Dir) {
+		return nil
 	}
+	var found []string
 	entries, _ := os.ReadDir(f.Dir)
 	for _, e := range entries {
 		if !e.IsDir() {

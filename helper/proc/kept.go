@@ -87,3 +87,30 @@ func (f *FreezerFile) Asked() (bool, error) {
 
 // Close gives the file back.
 func (f *FreezerFile) Close() { closeFile(&f.fd) }
+
+// readStat reads an open /proc/PID/stat again: ErrGone if the process has ended,
+// or was another from the start.
+func readStat(file int, buf []byte, id ID) (Stat, error) {
+	n, err := preadFD(file, buf)
+	if err != nil {
+		return Stat{}, goneOr(err, id.PID, "stat")
+	}
+	s, err := ParseStat(buf[:n])
+	if err != nil {
+		return Stat{}, fmt.Errorf("process %s: %w", id, err)
+	}
+	if s.Start != id.Start {
+		return Stat{}, ErrGone
+	}
+	return s, nil
+}
+
+// preadFD reads a file from its beginning.
+func preadFD(fd int, buf []byte) (int, error) {
+	for {
+		n, err := unix.Pread(fd, buf, 0)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}

@@ -80,15 +80,7 @@ func (l *Lookout) readStat(buf []byte) (Stat, error) {
 		}
 		l.stat = fd
 	}
-	n, err := preadFD(l.stat, buf)
-	if err != nil {
-		return Stat{}, goneOr(err, l.id.PID, "stat")
-	}
-	s, err := ParseStat(buf[:n])
-	if err == nil && s.Start != l.id.Start {
-		err = ErrGone
-	}
-	return s, err
+	return readStat(l.stat, buf, l.id)
 }
 
 // thawed reads the state of the process's cgroup.
@@ -148,14 +140,4 @@ func (l *Lookout) open(f Freezer) error {
 	}
 	l.cgroup, l.dir = fd, f
 	return nil
-}
-
-// preadFD reads a file from its beginning.
-func preadFD(fd int, buf []byte) (int, error) {
-	for {
-		n, err := unix.Pread(fd, buf, 0)
-		if err != unix.EINTR {
-			return n, err
-		}
-	}
 }

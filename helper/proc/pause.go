@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,10 @@ const (
 	// againAfter is when a process that runs although it was told to stop is told
 	// again: somebody's SIGCONT may have taken the stop away.
 	againAfter = 10 * time.Millisecond
+	// openAtOnce bounds how many processes are told before they are looked at. By
+	// the time that the last was told, most have stopped; more open files would
+	// have the kernel enlarge this program's table of them.
+	openAtOnce = 64
 )
 
 // Pause stops every process of a target by SIGSTOP and returns when each has
@@ -77,6 +82,7 @@ type victim struct {
 	id      ID
 	since   time.Time
 	stat    Stat // as last seen, without Comm
+	file    int  // its open /proc/PID/stat, -1 without
 	state   victimState
 	walked  bool // its children were looked at after it was seen stopped
 	checked bool // it was asked whether it is frozen
@@ -138,8 +144,30 @@ func (p *pausing) stopAll(fresh []ID) error {
 			return fmt.Errorf("pause: %w", err)
 		}
 	}
-	for _, id := range fresh {
-		if err := p.stop(id); err != nil {
+	for batch := range slices.Chunk(fresh, openAtOnce) {
+		if err := p.stopBatch(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopBatch tells some processes to stop and looks at each once, in the file
+// that proved who it is.
+func (p *pausing) stopBatch(batch []ID) error {
+	before := len(p.victims)
+	defer func() {
+		for _, v := range p.victims[before:] {
+			closeFile(&v.file)
+		}
+	}()
+	for _, id := range batch {
+		if err := p.stop(p.known[id]); err != nil {
+			return fmt.Errorf("pause: %w", err)
+		}
+	}
+	for _, v := range p.victims[before:] {
+		if err := p.look(v); err != nil {
 			return err
 		}
 	}
@@ -147,31 +175,31 @@ func (p *pausing) stopAll(fresh []ID) error {
 }
 
 // stop tells one process to stop, unless it is to be left alone.
-func (p *pausing) stop(id ID) error {
-	v := p.known[id]
+func (p *pausing) stop(v *victim) error {
 	v.since, v.state = time.Now(), victimGone
-	err := p.host.withProcess(p.buf[:], id, func(s Stat, send func(unix.Signal) error) error {
-		comm := s.Comm
-		v.stat = s
-		v.stat.Comm = nil
-		return p.tell(v, comm, send)
-	})
+	who, err := p.host.prove(p.buf[:], v.id)
+	if err == nil {
+		defer who.close()
+		err = p.tell(v, &who)
+	}
 	if errors.Is(err, ErrGone) {
 		v.state = victimGone
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("pause: %w", err)
+	if err != nil || v.state != victimTold {
+		return err
 	}
-	if v.state == victimTold {
-		p.running++
-		p.victims = append(p.victims, v)
-		failpoint.At("pause.told")
-	}
+	v.file = who.keep()
+	p.running++
+	p.victims = append(p.victims, v)
+	failpoint.At("pause.told")
 	return nil
 }
 
-func (p *pausing) tell(v *victim, comm []byte, send func(unix.Signal) error) error {
+func (p *pausing) tell(v *victim, who *proven) error {
+	comm := who.stat.Comm
+	v.stat = who.stat
+	v.stat.Comm = nil
 	switch {
 	case v.stat.leaving():
 		return nil
@@ -191,7 +219,7 @@ func (p *pausing) tell(v *victim, comm []byte, send func(unix.Signal) error) err
 		return nil
 	}
 	v.state, v.stopped = victimTold, true
-	return send(unix.SIGSTOP)
+	return who.send(unix.SIGSTOP)
 }
 
 // alreadyStopped takes a stopped process as ours only if we stopped it before,
@@ -233,7 +261,7 @@ func (p *pausing) confirm() error {
 
 // look reads the state of one process that was told to stop.
 func (p *pausing) look(v *victim) error {
-	s, err := p.host.statOf(p.buf[:], v.id)
+	s, err := p.read(v)
 	if errors.Is(err, ErrGone) || err == nil && s.leaving() {
 		v.state = victimGone
 		return nil
@@ -257,6 +285,13 @@ func (p *pausing) look(v *victim) error {
 		return p.tellAgain(v)
 	}
 	return nil
+}
+
+func (p *pausing) read(v *victim) (Stat, error) {
+	if v.file >= 0 {
+		return readStat(v.file, p.buf[:], v.id)
+	}
+	return p.host.statOf(p.buf[:], v.id)
 }
 
 // tellAgain stops a process once more for which no stop signal waits. SIGCONT

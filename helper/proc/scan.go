@@ -88,17 +88,10 @@ func (h Host) childrenOf(dst []int, pid, tid int) ([]int, error) {
 		return dst, goneOr(err, pid, "children")
 	}
 	defer func() { _ = unix.Close(fd) }()
-	var words wordReader
-	for {
-		n, err := readFD(fd, words.space())
-		if err != nil {
-			return dst, goneOr(err, pid, "children")
-		}
-		if n == 0 {
-			return words.rest(dst), nil
-		}
-		dst = words.take(dst, n)
+	if dst, err = readNumbers(dst, fd); err != nil {
+		return dst, goneOr(err, pid, "children")
 	}
+	return dst, nil
 }
 
 func (h Host) exists(pid int, name string) bool {
@@ -124,6 +117,21 @@ func (h Host) threads(pid int) ([]int, error) {
 		}
 	}
 	return tids, nil
+}
+
+// readNumbers appends the numbers of an open file.
+func readNumbers(dst []int, fd int) ([]int, error) {
+	var words wordReader
+	for {
+		n, err := readFD(fd, words.space())
+		if err != nil {
+			return dst, err
+		}
+		if n == 0 {
+			return words.rest(dst), nil
+		}
+		dst = words.take(dst, n)
+	}
 }
 
 // wordReader collects numbers from a file that is read in pieces, one number

@@ -47,31 +47,78 @@ func (h Host) signaller() Signaller {
 	return pidfds{}
 }
 
-// withProcess opens a descriptor of exactly this process, proves by its start
-// time that it is the one that was meant, and calls do with what it is doing
-// and a function that signals it. It returns ErrGone for a process that ended.
-// Neither init, nor a kernel thread, nor this process is ever handed on. The
-// stat is read into buf.
+// withProcess proves a process and calls do with what it is doing and a function
+// that signals it. The stat is read into buf.
 func (h Host) withProcess(buf []byte, id ID, do func(s Stat, send func(unix.Signal) error) error) error {
-	if id.PID <= 1 || id.Start == 0 || id.PID == os.Getpid() {
-		return fmt.Errorf("process %s: %w", id, errProtected)
-	}
-	sig := h.signaller()
-	fd, err := sig.Open(id.PID)
-	if err != nil {
-		return signalError(err, id, "open a pidfd")
-	}
-	defer sig.Close(fd)
-	s, err := h.statOf(buf, id)
+	who, err := h.prove(buf, id)
 	if err != nil {
 		return err
 	}
-	if s.Flags&kernelThread != 0 {
-		return fmt.Errorf("process %s is a kernel thread: %w", id, errProtected)
+	defer who.close()
+	return do(who.stat, who.send)
+}
+
+// proven is a process that was proven to be the one that was meant. Whatever its
+// pid comes to mean, what is sent and read through its descriptors is about it.
+type proven struct {
+	id    ID
+	stat  Stat // when it was proven
+	sig   Signaller
+	pidfd int
+	file  int // /proc/PID/stat; reading it again costs half of opening it again
+}
+
+// prove opens a descriptor of exactly this process, and proves by its start time
+// that it is the one that was meant. It returns ErrGone for a process that ended.
+// Neither init, nor a kernel thread, nor this process is ever proven. The stat is
+// read into buf.
+func (h Host) prove(buf []byte, id ID) (proven, error) {
+	if id.PID <= 1 || id.Start == 0 || id.PID == os.Getpid() {
+		return proven{}, fmt.Errorf("process %s: %w", id, errProtected)
 	}
-	return do(s, func(what unix.Signal) error {
-		return signalError(sig.Send(fd, what), id, "send "+unix.SignalName(what))
-	})
+	who := proven{id: id, sig: h.signaller(), file: -1}
+	var err error
+	if who.pidfd, err = who.sig.Open(id.PID); err != nil {
+		return proven{}, signalError(err, id, "open a pidfd")
+	}
+	if err := who.open(h, buf); err != nil {
+		who.close()
+		return proven{}, err
+	}
+	return who, nil
+}
+
+func (who *proven) open(h Host, buf []byte) (err error) {
+	if who.file, err = openFile(h.path(who.id.PID, "stat")); err != nil {
+		return goneOr(err, who.id.PID, "stat")
+	}
+	if who.stat, err = readStat(who.file, buf, who.id); err != nil {
+		return err
+	}
+	if who.stat.Flags&kernelThread != 0 {
+		return fmt.Errorf("process %s is a kernel thread: %w", who.id, errProtected)
+	}
+	return nil
+}
+
+func (who *proven) send(what unix.Signal) error {
+	err := who.sig.Send(who.pidfd, what)
+	if err == nil {
+		return nil
+	}
+	return signalError(err, who.id, "send "+unix.SignalName(what))
+}
+
+// keep hands its stat file over to the caller, who closes it.
+func (who *proven) keep() int {
+	file := who.file
+	who.file = -1
+	return file
+}
+
+func (who *proven) close() {
+	who.sig.Close(who.pidfd)
+	closeFile(&who.file)
 }
 
 // errProtected is why a process is not signalled whatever was asked.
@@ -79,8 +126,6 @@ var errProtected = errors.New("process is never signalled")
 
 func signalError(err error, id ID, what string) error {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT): // ENOENT: it ended while its pidfd was made
 		return ErrGone
 	}

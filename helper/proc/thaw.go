@@ -87,7 +87,7 @@ func (h Host) thawOne(f Freezer, r *Thawed) error {
 // suspended says why the processes of a directory are to stay frozen: a stop
 // signal waits for one of them.
 func (h Host) suspended(dir string) string {
-	pids, err := procsBelow(dir)
+	pids, err := procsBelow(nil, dir)
 	if err != nil {
 		return ""
 	}
