@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -108,7 +107,7 @@ static void start(struct device *d)
 		go_to_background();
 	write_pid(d);
 	prctl(PR_SET_TIMERSLACK, 1);
-	(void)!setpriority(PRIO_PROCESS, 0, -10); /* where it may: hardware does not wait for a CPU */
+	go_first(); /* hardware does not wait for a CPU */
 	d->epoll = must_fd(epoll_create1(EPOLL_CLOEXEC), "epoll");
 	d->timer = must_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd");
 	watch(d, d->listener, WOKE_LISTENER);

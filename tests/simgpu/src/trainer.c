@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "util.h"
@@ -181,7 +180,7 @@ int main(int argc, char **argv)
 		return worker_main(argc, argv);
 	t.o = trainer_parse(argc, argv);
 	t.start = now_ns();
-	(void)!setpriority(PRIO_PROCESS, 0, -10); /* where it may: a node has cores for its jobs */
+	go_first(); /* a node has cores for its jobs */
 	catch_signals(&t.o);
 	open_progress(&t);
 	if (t.o.startup_ns > 0)

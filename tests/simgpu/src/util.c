@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,12 @@ void sleep_until(uint64_t t)
 	struct timespec at = { (time_t)(t / 1000000000u), (long)(t % 1000000000u) };
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 		;
+}
+
+void go_first(void)
+{
+	struct sched_param p = { .sched_priority = 1 };
+	(void)!sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &p);
 }
 
 struct unit {

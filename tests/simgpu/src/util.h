@@ -17,6 +17,10 @@ uint64_t wall_ns(void);
 /* Sleeps until CLOCK_MONOTONIC reaches t; signals do not shorten it. */
 void sleep_until(uint64_t t);
 
+/* Has this thread run whenever it can, where it may: what is modelled by sleeping
+ * does not depend on what else the machine does. */
+void go_first(void);
+
 /* "16GiB", "300MiB", "1g", "4096": bytes; all prefixes are powers of 1024, as
  * CUDA reads them. False if it is malformed. */
 bool parse_size(const char *text, uint64_t *bytes);
