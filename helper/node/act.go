@@ -79,19 +79,25 @@ func (n *Node) begin(e *entry, a model.Action, op func() error) {
 	})
 }
 
-// hold waits for each task's exec, then stops it: stopped before, it could
-// not be cancelled by Slurm under proctrack/linuxproc.
+// hold stops a tenant whose tasks may not have begun.
 func (n *Node) hold(e *entry) error {
 	ctx, cancel := context.WithTimeout(n.life, execLimit)
 	defer cancel()
+	return n.pauseBegun(ctx, e, kindHold)
+}
+
+// pauseBegun waits for each task's exec, then stops them all: stopped before, a
+// task could not be cancelled by Slurm under proctrack/linuxproc. The caller holds
+// e.op.
+func (n *Node) pauseBegun(ctx context.Context, e *entry, kind stopKind) error {
 	for {
 		roots, _ := n.book.snapshot(e)
 		for _, r := range roots {
 			if err := n.Tracker.WaitExec(ctx, r.ID); err != nil && !errors.Is(err, proc.ErrGone) {
-				return fmt.Errorf("hold: %w", err)
+				return fmt.Errorf("%s: %w", kind, err)
 			}
 		}
-		err := n.pause(e, kindHold)
+		err := n.pause(e, kind)
 		if !errors.Is(err, proc.ErrNotStarted) { // else a task came meanwhile
 			return err
 		}
@@ -238,7 +244,7 @@ func (n *Node) resume(e *entry) error {
 var errForeign = errors.New("stopped by somebody else")
 
 // joinStop stops a task that came to a tenant that is stopped, as soon as it
-// has exec'ed.
+// and those that came with it have exec'ed.
 func (n *Node) joinStop(e *entry, id proc.ID) {
 	if e.wants() == "" {
 		return
@@ -252,10 +258,12 @@ func (n *Node) joinStop(e *entry, id proc.ID) {
 		failpoint.At("join.execed")
 		e.op.Lock()
 		defer e.op.Unlock()
-		if e.wants() == "" {
+		kind := e.wants()
+		if kind == "" {
 			return
 		}
-		if err := n.pause(e, e.wants()); err != nil {
+		if err := n.pauseBegun(ctx, e, kind); err != nil {
+			err = errors.Join(err, n.giveUp(e, e.grip))
 			n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: "a new task could not be stopped: " + err.Error()})
 		}
 	})

@@ -92,6 +92,30 @@ func TestANewTaskJoinsAStop(t *testing.T) {
 	wantAll(t, proc.ConditionRunning, a.id, b.id)
 }
 
+// TestTasksThatComeTogetherJoinAStop: the first that has begun is not stopped before
+// the others have, and no stop is given up for them.
+func TestTasksThatComeTogetherJoinAStop(t *testing.T) {
+	s := newStage(t)
+	a := launch(t, "sleep 1000; true")
+	id := s.register(1, a.id)
+	s.mustDo(model.PrimPause, id)
+	b, c := launchBy(t, stepd(t), "read go; exec sleep 1000"), launchBy(t, stepd(t), "read go; exec sleep 1000")
+	s.register(1, b.id)
+	s.register(1, c.id)
+	b.goOn(t)
+	time.Sleep(100 * time.Millisecond) // in which the first would be stopped
+	wantAll(t, proc.ConditionStopped, a.id)
+	c.goOn(t)
+	wantAll(t, proc.ConditionStopped, a.id, b.id, c.id)
+	for _, ev := range s.events() {
+		if ev.Kind == model.EvContinued {
+			t.Errorf("given up: %s", ev.Text)
+		}
+	}
+	s.mustDo(model.PrimResume, id)
+	wantAll(t, proc.ConditionRunning, a.id, b.id, c.id)
+}
+
 // TestANewTaskThatCannotBeStopped: all of a tenant is stopped, or none.
 func TestANewTaskThatCannotBeStopped(t *testing.T) {
 	s := newStage(t)
