@@ -24,12 +24,14 @@ import (
 type alone struct {
 	r       *rig
 	freezer bool // each job gets a cgroup of its own, as under proctrack/cgroup
+	gpus    []string
 }
 
 // child is a task that the test launched.
 type child struct {
 	k    *task
 	cmd  *exec.Cmd
+	gpu  string         // on which it computes
 	gate io.WriteCloser // lets it exec
 	out  bytes.Buffer
 	reg  model.Registration
@@ -37,6 +39,9 @@ type child struct {
 
 func newAlone(r *rig, s setting) *alone {
 	a := &alone{r: r, freezer: s.freezer}
+	for i := range max(s.gpu.GPUs, 1) {
+		a.gpus = append(a.gpus, fmt.Sprint(i))
+	}
 	a.writeCommands()
 	return a
 }
@@ -69,7 +74,7 @@ func (a *alone) launch(k *task, memory, args string) {
 		inFreezer(k)
 	}
 	c.reg = model.Registration{JobID: k.job, StepID: model.StepBatch, ArrayTask: model.NoVal, HetOffset: model.NoVal,
-		Tasks: 1, NNodes: 1, Proc: identity(a.r.t, k.root()), GPUs: []string{"0"}, Visible: "0",
+		Tasks: 1, NNodes: 1, Proc: identity(a.r.t, k.root()), GPUs: a.gpus, Visible: strings.Join(a.gpus, ","),
 		User: "root", JobName: "train", Launched: time.Now().UnixNano(), Options: model.Options{Pack: "1", Memory: memory}}
 	c.register()
 }
@@ -86,6 +91,7 @@ func (a *alone) join(k, to *task, args string) {
 func (a *alone) fork(k *task, args string) *child {
 	c := &child{k: k}
 	k.handle, k.job = c, uint32(k.serial)
+	c.gpu = a.gpus[k.serial%len(a.gpus)]
 	c.start(append([]string{simgpu.Binary("simgpu-trainer"), "--label", fmt.Sprint(k.job)}, strings.Fields(args)...))
 	a.r.write(filepath.Join("jobs", fmt.Sprint(k.job)), fmt.Sprint(k.root()))
 	return c
@@ -95,7 +101,7 @@ func (a *alone) fork(k *task, args string) *child {
 func (c *child) start(argv []string) {
 	k, t := c.k, c.k.r.t
 	c.cmd = exec.Command(stepd(), argv...)
-	c.cmd.Env = append(append(os.Environ(), k.r.gpu.Env()...), asLauncher+"=1", "GIMBAL_PROGRESS="+k.file("progress"), "CUDA_VISIBLE_DEVICES=0")
+	c.cmd.Env = append(append(os.Environ(), k.r.gpu.Env()...), asLauncher+"=1", "GIMBAL_PROGRESS="+k.file("progress"), "CUDA_VISIBLE_DEVICES="+c.gpu)
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	gate, err := c.cmd.StdinPipe()
 	if err != nil {

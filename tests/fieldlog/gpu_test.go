@@ -9,6 +9,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/tests/e2e"
+	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
 // TestWhoeverTakesMoreIsActedUpon is ME-01: a job takes more GPU memory than
@@ -114,9 +115,9 @@ func (s *site) shows(t *testing.T, job, processes int) {
 func TestNoPauseDuringLaunch(t *testing.T) {
 	policy := strings.Replace(turns("300ms")["timeslice"], `min_run = "0s"`, `min_run = "15s"`, 1)
 	s := start(t, e2e.Options{Policies: map[string]string{"timeslice": policy}})
-	other := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
+	other := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 3000"))
 	s.WaitTenant(other, patience, "RUNNING")
-	for i := range 2 {
+	for i := range slurmtest.Long(20, 2) {
 		file := filepath.Join(s.Out, fmt.Sprintf("ended-%d", i))
 		job := s.pack(t, "srun -n 8 bash -c 'sleep 2; echo >>"+file+"'", "-n", "8", "--overcommit")
 		s.WaitTenant(job, patience, "RUNNING")

@@ -4,16 +4,21 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gimbal-hpc/gimbal/tests/e2e"
+	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
-// faults are the ways in which a driver's calls fail one by one, with what
-// ends each.
-var faults = [][3]string{
-	{"process-util", "garbage", "ok"}, {"process-util", "unknown", "ok"}, {"utilization", "unknown", "ok"},
-	{"memory-info", "unknown", "ok"}, {"processes", "unknown", "ok"}, {"process-memory", "not-available", "available"},
-	{"lost", "yes", "no"},
+// faults are the ways in which a driver's calls fail one by one, with what ends each,
+// and how many calls a look at one GPU with one process makes meanwhile, at most.
+var faults = []struct {
+	what, how, well string
+	calls           int
+}{
+	{"process-util", "garbage", "ok", 12}, {"process-util", "unknown", "ok", 12}, {"utilization", "unknown", "ok", 12},
+	{"memory-info", "unknown", "ok", 12}, {"processes", "unknown", "ok", 12}, {"process-memory", "not-available", "available", 12},
+	{"lost", "yes", "no", 3},
 }
 
 // TestLogStaysShort is DL-07: every call of the driver fails at twenty looks a
@@ -24,14 +29,14 @@ func TestLogStaysShort(t *testing.T) {
 	s := start(t, e2e.Options{Policies: turns("1s")})
 	s.configure(t, replace(t, `interval = "100ms"`, `interval = "50ms"`))
 	s.logged(t, "now in force: sample.interval")
-	job := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 300"))
+	job := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 3000"))
 	s.WaitTenant(job, patience, "RUNNING")
 	before := strings.Count(s.Log(), "\n")
 
 	for _, f := range faults {
-		s.GPU.Ctl("set", f[0]+"="+f[1])
-		s.looks(t, 20)
-		s.GPU.Ctl("set", f[0]+"="+f[2])
+		s.GPU.Ctl("set", f.what+"="+f.how)
+		s.looks(t, slurmtest.Long(10000/len(faults)+1, 5), f.calls)
+		s.GPU.Ctl("set", f.what+"="+f.well)
 	}
 	s.GPU.Ctl("set", "driver=mismatch")
 	s.logged(t, "degraded, no job is stopped: ")
@@ -56,10 +61,11 @@ func TestLogStaysShort(t *testing.T) {
 	s.wantClean(t)
 }
 
-// looks waits until the daemon has called the driver's library so many times.
-func (s *site) looks(t *testing.T, n uint64) {
+// looks waits until the daemon has looked at the driver so often, by its calls.
+func (s *site) looks(t *testing.T, n, callsEach int) {
 	t.Helper()
-	calls := func() uint64 { return uint64(s.GPU.Show().Calls) }
-	from := calls()
-	e2e.Eventually(t, patience, fmt.Sprintf("%d calls of the driver", n), func() bool { return calls() >= from+n })
+	calls := func() int { return int(s.GPU.Show().Calls) }
+	enough := calls() + n*callsEach
+	limit := patience + time.Duration(n)*time.Second
+	e2e.Eventually(t, limit, fmt.Sprintf("%d looks at the driver", n), func() bool { return calls() >= enough })
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
 // observe prints what a task, and the slurmstepd above it, look like from
@@ -174,11 +176,11 @@ func TestNoCommandIsRun(t *testing.T) {
 	d.registrations(1)
 }
 
-// TestManySteps: nothing hangs, none is lost, no slurmstepd stays.
+// TestManySteps is SP-10: nothing hangs, none is lost, no slurmstepd stays.
 func TestManySteps(t *testing.T) {
 	s := newSite(t)
 	d := s.startDaemon()
-	const steps, tasks = 3, 32
+	steps, tasks := slurmtest.Long(50, 3), slurmtest.Long(64, 32)
 	for range steps {
 		s.run("srun", "-n", fmt.Sprint(tasks), "--overcommit", "--gimbal-pack", "/bin/true")
 	}
