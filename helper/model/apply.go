@@ -57,6 +57,8 @@ func (n *Node) Apply(ev Event, now time.Duration) (*Tenant, error) {
 		t.Signalled = ev.Text
 	case EvEnded:
 		return t, n.end(t, now)
+	case EvMoved:
+		t.move(ev.Grant)
 	case EvCredited:
 		t.credit(ev.Took)
 	case EvOrder:

@@ -80,6 +80,7 @@ const (
 	EvUnstopped  EventKind = "unstopped"  // another's stop is gone
 	EvSignalled  EventKind = "signalled"  // a signal meant for the stopped tenant waits: Text names it
 	EvEnded      EventKind = "ended"      // no process of the tenant is left
+	EvMoved      EventKind = "moved"      // the tenant computes on other GPUs than it was given: Grant has them
 	EvOrder      EventKind = "order"      // a person ordered an action: Order
 	EvCredited   EventKind = "credited"   // time was added to its job's limit: Took
 	EvPolicy     EventKind = "policy"     // a policy was loaded

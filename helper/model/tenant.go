@@ -210,3 +210,17 @@ func (t *Tenant) Clone() Tenant {
 	c.Peak = maps.Clone(t.Peak)
 	return c
 }
+
+// move takes in that the tenant computes on other GPUs than it was given: its turns
+// and its claim are there from now on.
+func (t *Tenant) move(g *Grant) {
+	if g == nil || len(g.GPUs) == 0 {
+		return
+	}
+	t.GPUs, t.Policy = g.GPUs, g.Policy
+	for uuid := range t.Use {
+		if !t.Uses(uuid) {
+			delete(t.Use, uuid)
+		}
+	}
+}

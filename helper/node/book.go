@@ -30,7 +30,7 @@ type entry struct {
 	id      model.TenantID
 	key     key
 	reg     model.Registration // of the first task
-	grant   model.Grant
+	grant   model.Grant        // its GPUs may change: see granted
 	roots   []root
 	stepds  map[uint32]proc.ID // by step, while the step has not ended
 	joining int                // tasks whose registration is not told yet
@@ -54,6 +54,9 @@ type entry struct {
 
 	looks  int  // for a cgroup inside one of its own that somebody froze; under op
 	inside bool // there was one
+
+	at    []string // the GPUs that it was seen on, none of them its own; of the look
+	atFor int      // for so many looks in a row
 
 	asking    atomic.Int32  // how often it was wanted to be known whether it is ending, while Slurm is asked
 	asked     time.Duration // when it last was; of whoever asks

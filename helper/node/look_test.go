@@ -1,10 +1,13 @@
 package node_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/proc"
 )
 
 func TestUseIsAttributed(t *testing.T) {
@@ -39,6 +42,48 @@ func TestUseIsAttributed(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// TestTakesItsTurnsWhereItComputes is SH-05: CUDA makes of a job's number another GPU
+// than Slurm meant. Once the driver shows the job on that for a while, and on none that
+// it was given, it is its; one that computes on both keeps what it was given, as does
+// one of which that is not known.
+func TestTakesItsTurnsWhereItComputes(t *testing.T) {
+	s := newStage(t)
+	wrong, both := launch(t, "sleep 1000"), launch(t, "sleep 1000 & echo $!; wait")
+	second := both.child(t)
+	id, other := s.register(1, wrong.id), s.register(2, both.id)
+	on := func(uuid string, ids ...proc.ID) model.GPU {
+		var list []model.GPUProc
+		for _, id := range ids {
+			list = append(list, model.GPUProc{PID: id.PID, Memory: model.Known(model.GiB)})
+		}
+		return model.GPU{UUID: uuid, Used: model.Known(model.Bytes(len(ids)) * model.GiB), Procs: model.Known(list)}
+	}
+	s.gpus.set(model.GPUReport{GPUs: []model.GPU{{UUID: "GPU-0"}, on("GPU-1", wrong.id, second)}})
+	s.looks(20)
+	if n := count(s.events(), model.EvMoved); n != 0 {
+		t.Fatalf("%d were moved although it is not known who is on their GPU", n)
+	}
+	s.gpus.set(model.GPUReport{GPUs: []model.GPU{on("GPU-0", both.id), on("GPU-1", wrong.id, second)}})
+	ev := s.await(model.EvMoved, 0)
+	if ev.Tenant != id || !slices.Equal(ev.Grant.GPUs, []string{"GPU-1"}) {
+		t.Fatalf("%s was moved to %v", ev.Tenant, ev.Grant.GPUs)
+	}
+	s.looks(20)
+	if n := count(s.events(), model.EvMoved); n != 1 {
+		t.Errorf("%d were moved, %s too", n, other)
+	}
+	eventually(t, "what it takes there to be its own", func() bool {
+		return s.n.Sample(0).Foreign["GPU-1"] == model.Known(model.GiB)
+	})
+}
+
+// looks waits for so many looks at the driver.
+func (s *stage) looks(n time.Duration) {
+	s.t.Helper()
+	enough := s.gpus.looked() + n
+	eventually(s.t, "looks at the driver", func() bool { return s.gpus.looked() >= enough })
 }
 
 // TestEndsAreToldOnceAndInOrder registers tasks that end at once, many at a

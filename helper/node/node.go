@@ -286,7 +286,7 @@ func (n *Node) Register(r model.Registration) error {
 	if !added {
 		return nil
 	}
-	grant := e.grant
+	grant := e.granted()
 	n.push(model.Event{Kind: model.EvRegistered, Tenant: e.id, Reg: &r, Grant: &grant})
 	n.joinStop(e, id)
 	return nil

@@ -161,6 +161,13 @@ func (d *driver) Report(time.Duration) (model.GPUReport, bool) {
 	return r, true
 }
 
+// looked is how often it was read.
+func (d *driver) looked() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads
+}
+
 func (d *driver) set(r model.GPUReport) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

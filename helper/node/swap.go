@@ -156,7 +156,7 @@ func (n *Node) procsOnGPUs(e *entry) ([]cuda.Proc, error) {
 	at := map[int]int{}
 	for _, g := range report.GPUs {
 		list, known := g.Procs.Get()
-		if !known && uses(e.grant.GPUs, g.UUID) {
+		if !known && uses(e.gpus(), g.UUID) {
 			return nil, fmt.Errorf("swap: the processes on GPU %s are not known", g.UUID)
 		}
 		for _, p := range list {

@@ -43,6 +43,7 @@ func (n *Node) attribute(entries []*entry, counts map[*entry]int, report *model.
 	for _, g := range report.GPUs {
 		n.shareGPU(&s, g)
 	}
+	n.findElsewhere(&s)
 	for i := range s.samples {
 		s.samples[i].Busy = busy(s.samples[i].Use)
 	}
@@ -58,7 +59,7 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 		return
 	}
 	for i, e := range s.entries {
-		if uses(e.grant.GPUs, g.UUID) {
+		if uses(e.gpus(), g.UUID) {
 			s.samples[i].Use[g.UUID] = model.Usage{Memory: model.Known(model.Bytes(0)), SM: model.Known(0.0)}
 		}
 	}
@@ -75,7 +76,7 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 				unmanaged++
 			}
 		}
-		if e != nil && uses(e.grant.GPUs, g.UUID) {
+		if e != nil && uses(e.gpus(), g.UUID) {
 			mine = plus(mine, p.Memory)
 		} else { // on a GPU that it was not given a tenant has no claim that would hold it
 			others = plus(others, p.Memory)

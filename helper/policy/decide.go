@@ -246,6 +246,7 @@ func (d *Decider) Ruling(uuid string) *Policy {
 
 // seat notes the tenant's GPUs.
 func (d *Decider) seat(v *view) {
+	v.m.reseat(v.t.GPUs)
 	start := len(d.seats)
 	for _, uuid := range v.t.GPUs {
 		i := d.index[uuid]

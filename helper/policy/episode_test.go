@@ -31,6 +31,7 @@ var update = flag.Bool("update", false, "write what happened into the episodes")
 //	TIME procs JOB N                 on the GPU
 //	TIME sig JOB TERM
 //	TIME order JOB pause|resume|release [UNTIL]
+//	TIME moved JOB GPU               computes there, and takes its turns there
 //	TIME degraded REASON | TIME recovered
 //	TIME fault GPU REASON|none
 //	TIME foreign GPU SIZE|unknown
@@ -186,6 +187,10 @@ func (r *rig) event(what string, args []string) {
 		a.unable = text
 	case "order":
 		r.order(id, args[1:])
+	case "moved":
+		i, _ := strconv.Atoi(text)
+		r.apply(model.Event{Kind: model.EvMoved, Tenant: id, Grant: &model.Grant{GPUs: []string{uuid(i)}}})
+		r.sample()
 	case "degraded":
 		r.apply(model.Event{Kind: model.EvDegraded, Text: strings.Join(args, " ")})
 	case "recovered":

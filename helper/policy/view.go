@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -83,6 +84,7 @@ type memo struct {
 	view  *view
 	round uint64 // the last decision that saw the tenant
 
+	seated  []string      // its GPUs, by the last decision
 	granted bool          // it has a turn
 	from    time.Duration // since when
 	behind  *memo         // it fills in for this one, which waits for a part of its GPUs
@@ -106,6 +108,14 @@ type episode struct {
 	fired  bool
 	target *memo // of a guard that looks at a GPU: whom it acts on
 	since  time.Duration
+}
+
+// reseat forgets what was of the tenant's GPUs, where these are others now.
+func (m *memo) reseat(gpus []string) {
+	if m.seated != nil && !slices.Equal(m.seated, gpus) {
+		m.granted, m.breath, m.behind, m.guards, m.plan = false, false, nil, m.guards[:0], nil
+	}
+	m.seated = gpus
 }
 
 // service is the tenant's weighted service, level with its mates from when it

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/tests/e2e"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
@@ -107,6 +108,44 @@ func (s *site) shows(t *testing.T, job, processes int) {
 		}
 		return n == processes
 	})
+}
+
+// TestComputesOnAnotherGPU is SH-05: a job computes on another GPU than Slurm gave it,
+// and takes turns with the job of that one, not with that of its own.
+func TestComputesOnAnotherGPU(t *testing.T) {
+	s := start(t, e2e.Options{Policies: turns("1s"), GPU: simgpu.Options{GPUs: 2}})
+	trainer := e2e.Trainer("--memory 512MiB --seconds 300")
+	mine := s.pack(t, "exec "+trainer)
+	gpu := s.gpus(t, mine, "")
+	other := map[string]string{"0": "1", "1": "0"}[gpu]
+	wrong := s.pack(t, "exec env CUDA_VISIBLE_DEVICES="+other+" "+trainer)
+	s.gpus(t, wrong, other)
+	e2e.Eventually(t, patience, "the one that is alone now is paused no more", func() bool {
+		n := s.tenant(t, mine).Tally.Pauses
+		time.Sleep(3 * time.Second) // three turns
+		return s.tenant(t, mine).Tally.Pauses == n
+	})
+	mate := s.Sbatch(t, "exec env CUDA_VISIBLE_DEVICES="+other+" "+trainer, "--gres=shard:1", "--gimbal-pack", "--gimbal-memory=1GiB")
+	s.gpus(t, mate, other)
+	for _, job := range []int{wrong, mate} {
+		s.WaitTenant(job, patience, "PAUSED")
+		s.WaitTenant(job, patience, "RUNNING")
+	}
+	if r := s.Gimbal("explain", fmt.Sprint(wrong)); !strings.Contains(r.Stdout, "takes its turns there") {
+		t.Errorf("explain does not tell of it: %v", r)
+	}
+	s.cancel(t, mine, wrong, mate)
+	s.wantClean(t)
+}
+
+// gpus waits until status shows a job on a GPU, or on any, and returns which.
+func (s *site) gpus(t *testing.T, job int, want string) (at string) {
+	t.Helper()
+	e2e.Eventually(t, patience, fmt.Sprintf("job %d is shown on GPU %q", job, want), func() bool {
+		at = strings.TrimSpace(s.Gimbal("status", "-n", "-P", "-X", "-j", fmt.Sprint(job), "-o", "GPUs").Stdout)
+		return at != "" && (want == "" || at == want)
+	})
+	return at
 }
 
 // TestNoPauseDuringLaunch is SG-08: while the last task of a step is younger

@@ -251,6 +251,8 @@ func entryText(e model.Entry) string {
 		return "stopped by somebody else: " + e.Text
 	case model.EvUnstopped:
 		return "somebody else's stop ended"
+	case model.EvMoved:
+		return "computes on other GPUs than it was given, and takes its turns there"
 	case model.EvCredited:
 		return e.Text
 	case model.EvSignalled:
