@@ -49,6 +49,10 @@ type Stack struct {
 	daemons map[string]*Stack
 }
 
+// patience bounds a wait whose length is not what a test is about: a slow machine
+// takes its time.
+const patience = 2 * time.Minute
+
 // Start brings a stack up and takes it down at the end of the test. It skips
 // where there is no Slurm or no root.
 func Start(t *testing.T, o Options) *Stack {
@@ -147,6 +151,10 @@ func (s *Stack) state() string          { return filepath.Join(s.Dir, "state", s
 // ConfigPath is the path of gimbald.toml.
 func (s *Stack) ConfigPath() string { return filepath.Join(s.Dir, "gimbald.toml") }
 
+func (s *Stack) policyPath(name string) string {
+	return filepath.Join(s.Dir, "policies.d", name+".toml")
+}
+
 func (s *Stack) writeConfig(o Options) {
 	s.t.Helper()
 	if o.Policy == "" {
@@ -176,7 +184,7 @@ private = false
 	}
 	s.write(s.ConfigPath(), text+o.Config)
 	for name, body := range o.Policies {
-		s.write(filepath.Join(s.Dir, "policies.d", name+".toml"), body)
+		s.write(s.policyPath(name), body)
 	}
 }
 
@@ -205,7 +213,7 @@ func (s *Stack) StartDaemon() {
 	go func() { _ = cmd.Wait(); close(done) }()
 	s.cmd, s.done = cmd, done
 	s.t.Cleanup(func() { stop(cmd, done) })
-	Eventually(s.t, 15*time.Second, "gimbald answers", func() bool { return s.Status(model.StatusQuery{Start: time.Now()}) != nil })
+	Eventually(s.t, patience, "gimbald answers", func() bool { return s.Status(model.StatusQuery{Start: time.Now()}) != nil })
 }
 
 // stop ends a daemon kindly, then unkindly.
@@ -265,17 +273,15 @@ func (s *Stack) Gimbal(args ...string) slurmtest.Result {
 	return r
 }
 
-// Status asks the daemon for what it knows, nil if it does not answer.
+// Status asks the daemon for what it knows; nil if there is none, or it hangs.
 func (s *Stack) Status(q model.StatusQuery) *model.StatusReply {
-	c, err := wire.Dial(s.Socket(), time.Second)
+	c, err := wire.Dial(s.Socket(), 30*time.Second)
 	if err != nil {
 		return nil
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	var reply model.StatusReply
-	if err := c.Call(ctx, wire.OpStatus, q, &reply); err != nil {
+	if err := c.Call(context.Background(), wire.OpStatus, q, &reply); err != nil {
 		return nil
 	}
 	return &reply
