@@ -15,15 +15,14 @@ import (
 // TestLaunchedWhileTheDaemonWasDown: a job that started without the daemon is
 // taken over by it, and takes turns like any other.
 func TestLaunchedWhileTheDaemonWasDown(t *testing.T) {
-	s := Start(t, Options{NoDaemon: true, Policies: map[string]string{"timeslice": longTurns}})
-	trainer := Trainer("--memory 2GiB --seconds 60")
-	early := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	o := lastComes()
+	o.NoDaemon = true
+	s := Start(t, o)
+	early := s.Sbatch(t, Trainer("--memory 2GiB"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
 	s.WaitClients(t, 1)
 	s.StartDaemon()
-	s.WaitTenant(early, 10*time.Second, "RUNNING")
-	late := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
-	s.WaitTenant(early, 20*time.Second, "PAUSED")
-	s.WaitTenant(late, 5*time.Second, "RUNNING")
+	s.WaitTenant(early, patience, "RUNNING")
+	late := s.overtake(t, early, Trainer("--memory 2GiB"))
 	s.scancel(t, early)
 	s.scancel(t, late)
 	s.wantHealthy(t)
@@ -34,10 +33,10 @@ func TestLaunchedWhileTheDaemonWasDown(t *testing.T) {
 func TestSrunIsNeverStopped(t *testing.T) {
 	for _, track := range []string{"linuxproc", "cgroup"} {
 		t.Run(track, func(t *testing.T) {
-			o := Options{Policies: map[string]string{"timeslice": longTurns}}
+			o := lastComes()
 			o.Slurm.Proctrack = track
 			s := Start(t, o)
-			paused, other := twoInTurns(t, s, "srun "+Trainer("--memory 2GiB --seconds 60"))
+			paused, other := s.onePaused(t, "srun "+Trainer("--memory 2GiB"))
 			sruns, trainers := 0, 0
 			for _, pid := range s.Pids(paused) {
 				b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -73,16 +72,15 @@ func TestSrunIsNeverStopped(t *testing.T) {
 // TestTimeLimit: a paused and a held job whose time is over are ended by Slurm
 // as usual.
 func TestTimeLimit(t *testing.T) {
-	s := Start(t, Options{Policies: map[string]string{"timeslice": strings.Replace(longTurns, "8s", "50s", 1)}})
+	s := Start(t, lastComes())
 	pack := []string{oneShard, "--gimbal-pack"}
-	runs := s.Sbatch(t, Trainer("--memory 8GiB --seconds 300"), append(pack, "--gimbal-memory=8GiB")...)
-	s.WaitTenant(runs, 15*time.Second, "RUNNING")
-	turn := s.Sbatch(t, Trainer("--memory 2GiB --seconds 300"), append(pack, "--gimbal-memory=2GiB", "--time=1")...)
-	s.WaitTenant(turn, 15*time.Second, "HELD")
-	noRoom := s.Sbatch(t, Trainer("--startup 0.3 --memory 12GiB --seconds 300"), append(pack, "--gimbal-memory=12GiB", "--time=1")...)
-	s.WaitTenant(noRoom, 15*time.Second, "HELD")
-	for _, j := range []int{turn, noRoom} {
-		wantState(t, s.WaitDone(t, j, 150*time.Second), "TIMEOUT")
+	paused := s.Sbatch(t, Trainer("--memory 8GiB"), append(pack, "--gimbal-memory=8GiB", "--time=1")...)
+	s.WaitClients(t, 1)
+	runs := s.overtake(t, paused, Trainer("--memory 2GiB"))
+	noRoom := s.Sbatch(t, slowly("--memory 12GiB"), append(pack, "--gimbal-memory=12GiB", "--time=1")...)
+	s.WaitTenant(noRoom, patience, "HELD")
+	for _, j := range []int{paused, noRoom} {
+		wantState(t, s.WaitDone(t, j, 5*time.Minute), "TIMEOUT")
 	}
 	s.scancel(t, runs)
 	s.wantHealthy(t)
@@ -99,14 +97,20 @@ func TestReload(t *testing.T) {
 	s.write(s.ConfigPath(), string(good)+"\n[sampel]\n")
 	s.Signal(syscall.SIGHUP)
 	line := fmt.Sprintf("%s:%d", s.ConfigPath(), strings.Count(string(good), "\n")+2)
-	Eventually(t, 10*time.Second, "the log names "+line, func() bool { return strings.Contains(s.Log(), line) })
-	if r := s.Gimbal("status", "--daemon"); !strings.Contains(r.Stdout, line) {
-		t.Errorf("status --daemon does not say what is wrong:\n%s", r.Stdout)
-	}
+	Eventually(t, patience, "the log names "+line, func() bool { return strings.Contains(s.Log(), line) })
+	var told string
+	eventuallyShown(t, "status --daemon says what is wrong", &told, func() bool {
+		told = s.Gimbal("status", "--daemon").Stdout
+		return strings.Contains(told, line)
+	})
 	s.write(s.ConfigPath(), strings.Replace(string(good), `default = "timeslice"`, `default = "together"`, 1))
 	s.Signal(syscall.SIGHUP)
-	Eventually(t, 10*time.Second, "the new policy is in force", func() bool {
-		for _, name := range s.Status(model.StatusQuery{Start: time.Now()}).Policies {
+	Eventually(t, patience, "the new policy is in force", func() bool {
+		reply := s.Status(model.StatusQuery{Start: time.Now()})
+		if reply == nil {
+			return false
+		}
+		for _, name := range reply.Policies {
 			return name == "together"
 		}
 		return false

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,27 +12,43 @@ import (
 	"time"
 )
 
-// twoInTurns starts two trainers that take turns and waits until the first is
-// paused: the daemon then has something on its conscience.
-func twoInTurns(t *testing.T, s *Stack, trainer string) (paused, running int) {
-	t.Helper()
-	first := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
-	s.WaitTenant(first, 15*time.Second, "RUNNING")
-	second := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
-	s.WaitTenant(first, 15*time.Second, "PAUSED")
-	return first, second
-}
-
-const longTurns = `
+// forTheLast is a policy under which the GPU is whose who came last, until it ends.
+const forTheLast = `
 name = "timeslice"
-objective = "turns that a test can look into"
+objective = "the GPU for who comes last, for tests that look into a pause"
 [share]
 together = 1
-quantum = "8s"
+tier = "-tenant.age"
 [limits]
 min_run = "0s"
-launch_grace = "3s"
+max_pause = "1h"
+launch_grace = "5m"
 `
+
+// lastComes is a stack on which who is paused stays so for as long as a test looks at
+// it.
+func lastComes() Options {
+	return Options{Policies: map[string]string{"timeslice": forTheLast}, Config: "[limits]\nmax_pause = \"1h\"\n"}
+}
+
+// onePaused starts two trainers, the second of which has the GPU, and waits until the
+// first is paused: the daemon then has something on its conscience.
+func (s *Stack) onePaused(t *testing.T, trainer string) (paused, running int) {
+	t.Helper()
+	paused = s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	s.WaitTenant(paused, patience, "RUNNING")
+	s.WaitClients(t, 1)
+	return paused, s.overtake(t, paused, trainer)
+}
+
+// overtake starts a trainer that has the GPU before a job, and waits until that is
+// paused for it.
+func (s *Stack) overtake(t *testing.T, job int, trainer string) (running int) {
+	t.Helper()
+	running = s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	s.waitStates(t, map[int]string{job: "PAUSED", running: "RUNNING"})
+	return running
+}
 
 // guardPID finds the guard of a daemon.
 func guardPID(t *testing.T, daemon int) int {
@@ -71,11 +88,11 @@ func findGuard(t *testing.T, daemon int) int {
 	return 0
 }
 
-// wantRunning waits until none of the job's processes is stopped.
-func (s *Stack) wantRunning(t *testing.T, job int, limit time.Duration) {
+// wantRunning waits until none of the processes is stopped.
+func wantRunning(t *testing.T, pids []int, limit time.Duration) {
 	t.Helper()
-	Eventually(t, limit, fmt.Sprintf("every process of job %d runs", job), func() bool {
-		stopped, running := Stopped(s.Pids(job))
+	Eventually(t, limit, fmt.Sprintf("every one of the processes %v runs", pids), func() bool {
+		stopped, running := Stopped(pids)
 		return len(stopped) == 0 && len(running) > 0
 	})
 }
@@ -84,8 +101,7 @@ func (s *Stack) wantRunning(t *testing.T, job int, limit time.Duration) {
 // every process runs again within the time, the jobs finish, and the next
 // daemon takes them over.
 func TestDaemonDies(t *testing.T) {
-	s := Start(t, Options{Policies: map[string]string{"timeslice": longTurns}})
-	trainer := Trainer("--memory 2GiB --iterations 500")
+	s := Start(t, lastComes())
 	cases := []struct {
 		name  string
 		limit time.Duration
@@ -93,36 +109,44 @@ func TestDaemonDies(t *testing.T) {
 	}{
 		{"killed", time.Second, func(*testing.T) { s.KillDaemon() }},
 		{"stopped", 6 * time.Second, func(*testing.T) { s.Signal(syscall.SIGSTOP) }},
-		{"guard killed first", 1500 * time.Millisecond, func(t *testing.T) {
+		{"guard killed first", patience, func(t *testing.T) {
 			old := guardPID(t, s.DaemonPID())
 			if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			Eventually(t, 5*time.Second, "another guard", func() bool {
+			Eventually(t, patience, "another guard", func() bool {
 				_, err := os.Stat(fmt.Sprintf("/proc/%d", old))
 				guard := findGuard(t, s.DaemonPID())
 				return err != nil && guard != 0 && guard != old
 			})
 			s.KillDaemon()
 		}},
-		{"both killed at once and the daemon started again", 6 * time.Second, func(t *testing.T) {
+		{"both killed at once and the daemon started again", patience, func(t *testing.T) {
 			guard := guardPID(t, s.DaemonPID())
 			if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			s.KillDaemon()
+			s.write(s.policyPath("timeslice"), strings.Replace(forTheLast, "together = 1", "together = 2", 1))
 			s.StartDaemon()
 		}},
-		{"asked to leave", 2 * time.Second, func(t *testing.T) {
+		{"asked to leave", 0, func(t *testing.T) {
 			s.Signal(syscall.SIGTERM)
-			Eventually(t, 5*time.Second, "the daemon has left", func() bool { return !s.alive() })
+			Eventually(t, patience, "the daemon has left", func() bool { return !s.alive() })
 		}},
 	}
-	for _, c := range cases {
+	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			paused, other := twoInTurns(t, s, trainer)
+			s.write(s.policyPath("timeslice"), forTheLast)
+			s.Signal(syscall.SIGHUP)
+			option, end := s.until(t, fmt.Sprint("end-", i))
+			paused, other := s.onePaused(t, Trainer("--memory 2GiB"+option))
+			pids := s.Pids(paused)
+			if stopped, _ := Stopped(pids); len(stopped) == 0 {
+				t.Fatalf("none of the processes %v of job %d is stopped", pids, paused)
+			}
 			c.fault(t)
-			s.wantRunning(t, paused, c.limit)
+			wantRunning(t, pids, c.limit)
 			if c.name == "stopped" {
 				s.Signal(syscall.SIGCONT)
 			} else if !s.alive() {
@@ -131,8 +155,9 @@ func TestDaemonDies(t *testing.T) {
 			if got := s.State(paused); got == "" {
 				t.Errorf("the daemon does not know job %d any more:\n%s", paused, tail(s.Log(), 20))
 			}
+			end()
 			for _, j := range []int{paused, other} {
-				wantState(t, s.WaitDone(t, j, 120*time.Second), "COMPLETED")
+				wantState(t, s.WaitDone(t, j, patience), "COMPLETED")
 			}
 			s.wantHealthy(t)
 		})
@@ -154,51 +179,50 @@ func (s *Stack) alive() bool {
 func TestSlurmEndsPackedJobs(t *testing.T) {
 	for _, track := range []string{"linuxproc", "cgroup"} {
 		t.Run(track, func(t *testing.T) {
-			o := Options{Policies: map[string]string{"timeslice": longTurns}}
+			o := lastComes()
 			o.Slurm.Proctrack = track
 			s := Start(t, o)
 			t.Run("scancel of a paused one", func(t *testing.T) {
-				paused, other := twoInTurns(t, s, Trainer("--memory 2GiB --seconds 60"))
+				paused, other := s.onePaused(t, Trainer("--memory 2GiB"))
 				s.scancel(t, paused)
-				wantState(t, s.WaitDone(t, paused, 8*time.Second), "CANCELLED")
+				wantState(t, s.WaitDone(t, paused, patience), "CANCELLED")
 				s.scancel(t, other)
 				s.wantHealthy(t)
 			})
 			t.Run("scancel of a held one", func(t *testing.T) {
-				first := s.Sbatch(t, Trainer("--memory 9GiB --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
-				s.WaitTenant(first, 15*time.Second, "RUNNING")
-				held := s.Sbatch(t, Trainer("--startup 0.3 --memory 9GiB --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
-				s.WaitTenant(held, 15*time.Second, "HELD")
+				first := s.Sbatch(t, Trainer("--memory 9GiB"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
+				s.WaitTenant(first, patience, "RUNNING")
+				held := s.Sbatch(t, slowly("--memory 9GiB"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
+				s.WaitTenant(held, patience, "HELD")
 				s.scancel(t, held)
-				wantState(t, s.WaitDone(t, held, 8*time.Second), "CANCELLED")
+				wantState(t, s.WaitDone(t, held, patience), "CANCELLED")
 				s.scancel(t, first)
 				s.wantHealthy(t)
 			})
 			t.Run("scancel of many held scripts leaves no process", func(t *testing.T) {
-				first := s.Sbatch(t, Trainer("--memory 9GiB --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
-				s.WaitTenant(first, 15*time.Second, "RUNNING")
+				first := s.Sbatch(t, Trainer("--memory 9GiB"), oneShard, "--gimbal-pack", "--gimbal-memory=9GiB")
+				s.WaitTenant(first, patience, "RUNNING")
 				var held []int
 				for range 6 {
-					// Like Python, they are not at the GPU within milliseconds.
-					held = append(held, s.Sbatch(t, Trainer("--startup 0.3 --memory 9GiB --seconds 60")+"\ntrue", oneShard, "--gimbal-pack", "--gimbal-memory=9GiB"))
+					held = append(held, s.Sbatch(t, slowly("--memory 9GiB")+"\ntrue", oneShard, "--gimbal-pack", "--gimbal-memory=9GiB"))
 				}
 				for _, j := range held {
-					s.WaitTenant(j, 20*time.Second, "HELD")
+					s.WaitTenant(j, patience, "HELD")
 				}
 				for _, j := range append(held, first) {
 					s.scancel(t, j)
 				}
 				for _, j := range held {
-					wantState(t, s.WaitDone(t, j, 15*time.Second), "CANCELLED")
+					wantState(t, s.WaitDone(t, j, patience), "CANCELLED")
 				}
 				s.wantHealthy(t)
 			})
 			t.Run("SIGTERM reaches a paused one", func(t *testing.T) {
 				file := filepath.Join(s.Out, "term-"+track)
-				paused, other := twoInTurns(t, s, "exec "+Trainer("--memory 2GiB --seconds 60 --on-term "+file))
+				paused, other := s.onePaused(t, "exec "+Trainer("--memory 2GiB --on-term "+file))
 				s.Run("scancel", "-s", "TERM", "--full", fmt.Sprint(paused))
-				Eventually(t, 10*time.Second, "the job's own handler ran", func() bool { _, err := os.Stat(file); return err == nil })
-				s.WaitDone(t, paused, 10*time.Second)
+				Eventually(t, patience, "the job's own handler ran", func() bool { _, err := os.Stat(file); return err == nil })
+				s.WaitDone(t, paused, patience)
 				s.scancel(t, other)
 				s.wantHealthy(t)
 			})
@@ -217,16 +241,21 @@ func (s *Stack) scancel(t *testing.T, job int) {
 // testSuspend suspends a paused job by Slurm: it stays stopped when its turn
 // comes, runs after Slurm's resume, and finishes.
 func testSuspend(t *testing.T, s *Stack) {
-	paused, other := twoInTurns(t, s, Trainer("--memory 2GiB --iterations 500"))
+	option, end := s.until(t, "suspended")
+	paused, other := s.onePaused(t, Trainer("--memory 2GiB"+option))
 	if r := s.Run("scontrol", "suspend", fmt.Sprint(paused)); r.Exit != 0 {
 		t.Fatalf("suspend: %s", r)
 	}
-	s.WaitState(t, paused, 10*time.Second, "SUSPENDED")
+	s.WaitState(t, paused, patience, "SUSPENDED")
+	pids := s.Pids(paused)
+	Eventually(t, patience, fmt.Sprintf("Slurm's stop has reached the processes %v", pids), func() bool {
+		return slices.ContainsFunc(pids, func(pid int) bool { return signalWaits(pid, syscall.SIGTSTP) })
+	})
 	s.scancel(t, other) // now it would be the suspended one's turn
-	s.WaitDone(t, other, 10*time.Second)
+	s.WaitDone(t, other, patience)
 	deadline := time.Now().Add(3 * time.Second)
 	for time.Now().Before(deadline) {
-		if _, running := Stopped(s.Pids(paused)); len(running) > 0 {
+		if _, running := Stopped(pids); len(running) > 0 {
 			t.Fatalf("processes %v run although Slurm suspended the job", running)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -234,6 +263,20 @@ func testSuspend(t *testing.T, s *Stack) {
 	if r := s.Run("scontrol", "resume", fmt.Sprint(paused)); r.Exit != 0 {
 		t.Fatalf("resume: %s", r)
 	}
-	wantState(t, s.WaitDone(t, paused, 60*time.Second), "COMPLETED")
+	end()
+	wantState(t, s.WaitDone(t, paused, patience), "COMPLETED")
 	s.wantHealthy(t)
+}
+
+// signalWaits tells whether a signal waits for a process that is stopped.
+func signalWaits(pid int, sig syscall.Signal) bool {
+	for line := range strings.Lines(readFile(fmt.Sprintf("/proc/%d/status", pid))) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "ShdPnd" {
+			continue
+		}
+		set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		return err == nil && set&(1<<(sig-1)) != 0
+	}
+	return false
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +24,17 @@ type soak struct {
 	held      int
 }
 
+const soakTurns = `
+name = "timeslice"
+objective = "short turns, so that whatever goes wrong meets a pause"
+[share]
+together = 1
+quantum = "700ms"
+[limits]
+min_run = "0s"
+launch_grace = "3s"
+`
+
 // TestSoak lets packed jobs come and go while the daemon is killed, hung,
 // restarted and reloaded, its guard is killed, and jobs are cancelled, suspended
 // and continued by hand. After each fault everything runs that should, a job
@@ -41,7 +51,7 @@ func TestSoak(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("GIMBAL_SOAK=%s GIMBAL_SEED=%d", length, seed)
-	o := Options{Policies: map[string]string{"timeslice": strings.Replace(longTurns, "8s", "700ms", 1)},
+	o := Options{Policies: map[string]string{"timeslice": soakTurns},
 		Config: "[guard]\nstall = \"1s\"\nheld = \"1s\"\n"}
 	o.Slurm.Shards, o.Slurm.CPUs, o.Slurm.KillWait = 32, 64, 5*time.Second
 	s := &soak{Stack: Start(t, o), t: t, rng: rand.New(rand.NewPCG(seed, 0)),
@@ -76,7 +86,7 @@ func (s *soak) fill() {
 // ended checks how a job ended.
 func (s *soak) ended(id int) bool {
 	want := "COMPLETED"
-	done := s.WaitDone(s.t, id, time.Minute)
+	done := s.WaitDone(s.t, id, 5*time.Minute)
 	if done.State != want && (!s.cancelled[id] || done.State != "CANCELLED") {
 		s.t.Errorf("job %d is %s (exit %d, signal %d)", id, done.State, done.ExitCode, done.Signal)
 	}
@@ -132,7 +142,7 @@ func (s *soak) suspend(job int) {
 
 // allRun waits until, with nobody to decide, every job runs but the suspended.
 func (s *soak) allRun() {
-	Eventually(s.t, 40*time.Second, "every job runs", func() bool {
+	Eventually(s.t, patience, "every job runs", func() bool {
 		for _, id := range s.jobs {
 			if stopped, _ := Stopped(s.Pids(id)); len(stopped) > 0 && !s.suspended[id] {
 				return false
@@ -151,6 +161,6 @@ func (s *soak) finish() {
 		s.ended(id)
 	}
 	s.scancel(s.t, s.stranger)
-	wantState(s.t, s.WaitDone(s.t, s.stranger, time.Minute), "CANCELLED")
+	wantState(s.t, s.WaitDone(s.t, s.stranger, patience), "CANCELLED")
 	s.wantHealthy(s.t)
 }
