@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,23 +26,36 @@ rank = "-tenant.service"
 swap = true
 [limits]
 min_run = "200ms"
-launch_grace = "3s"
 `
 
-// startSwap brings up a node whose policy swaps, with a device that moves
-// memory at a rate.
-func startSwap(t *testing.T, policy, rate string) *Stack {
+// swapsForTheLast gives the GPU to who came last, until it ends: what is swapped out
+// for it stays so for as long as a test looks at it.
+const swapsForTheLast = `
+name = "swap"
+objective = "the GPU for who comes last, for tests that look into a swap"
+[share]
+together = 1
+tier = "-tenant.age"
+swap = true
+[limits]
+min_run = "200ms"
+launch_grace = "5m"
+`
+
+// startSwap brings up a node whose policy swaps.
+func startSwap(t *testing.T, policy string) *Stack {
 	t.Helper()
-	return Start(t, Options{Policy: "swap", Policies: map[string]string{"swap": policy},
-		GPU:    simgpu.Options{Args: []string{"--swap-rate", rate}},
-		Config: fmt.Sprintf("[swap]\nlibrary = %q\ncommand = \"\"\nmargin = \"64MiB\"\n", simgpu.CUDA())})
+	return Start(t, swapOptions(policy))
 }
 
-// bigTrainer needs so much of the memory that two do not fit. As a framework's
-// import does, its start outlasts the moment between exec and hold.
-func bigTrainer(more string) string {
-	return Trainer("--startup 0.3 --memory 9.6GiB --queue 1 " + more)
+func swapOptions(policy string) Options {
+	return Options{Policy: "swap", Policies: map[string]string{"swap": policy},
+		GPU:    simgpu.Options{Args: []string{"--swap-rate", "20GiB"}},
+		Config: fmt.Sprintf("[swap]\nlibrary = %q\ncommand = \"\"\nmargin = \"64MiB\"\n", simgpu.CUDA())}
 }
+
+// bigTrainer needs so much of the memory that two do not fit.
+func bigTrainer(more string) string { return slowly("--memory 9.6GiB --queue 1 " + more) }
 
 var bigPack = []string{oneShard, "--gimbal-pack", "--gimbal-memory=9.6GiB"}
 
@@ -49,13 +63,19 @@ var bigPack = []string{oneShard, "--gimbal-pack", "--gimbal-memory=9.6GiB"}
 // GPU and all finish. None runs out of memory, no two compute at once, and the
 // device's record shows each of them in several turns.
 func TestSwapTurns(t *testing.T) {
-	s := startSwap(t, quickSwaps, "20GiB")
+	s := startSwap(t, quickSwaps)
+	option, end := s.until(t, "end")
 	var jobs []int
 	for range 3 {
-		jobs = append(jobs, s.Sbatch(t, bigTrainer("--gpu-ms 20 --cpu-ms 5 --iterations 200"), bigPack...))
+		jobs = append(jobs, s.Sbatch(t, bigTrainer("--gpu-ms 20 --cpu-ms 5"+option), bigPack...))
 	}
+	Eventually(t, 2*patience, "each has computed in two turns", func() bool {
+		rec := s.GPU.Record()
+		return !slices.ContainsFunc(jobs, func(j int) bool { return turnsOf(rec.Of(label(j))) < 2 })
+	})
+	end()
 	for _, j := range jobs {
-		done := s.WaitDone(t, j, 150*time.Second)
+		done := s.WaitDone(t, j, patience)
 		wantState(t, done, "COMPLETED")
 		if done.State != "COMPLETED" {
 			t.Logf("job %d: %s", j, s.JobOutput(t, j))
@@ -63,11 +83,7 @@ func TestSwapTurns(t *testing.T) {
 	}
 	rec := s.GPU.Record()
 	for i, a := range jobs {
-		turns := turnsOf(rec.Of(label(a)))
-		t.Logf("job %d computed %s in %d turns", a, rec.Busy(label(a)), turns)
-		if turns < 2 {
-			t.Errorf("job %d computed in %d turns: it was not swapped", a, turns)
-		}
+		t.Logf("job %d computed %s in %d turns", a, rec.Busy(label(a)), turnsOf(rec.Of(label(a))))
 		for _, b := range jobs[:i] {
 			if total, longest := rec.Overlap(label(a), label(b)); longest > queuedWork {
 				t.Errorf("jobs %d and %d computed together for %s at a stretch (%s in all)", a, b, longest, total)
@@ -113,35 +129,22 @@ func (s *Stack) swapped(t *testing.T) []string {
 	return files
 }
 
-// twoSwapped starts two trainers that do not fit together and returns the one
-// that was swapped out for the other.
-func twoSwapped(t *testing.T, s *Stack, trainer string) (swapped, other int) {
+// oneSwapped starts two trainers that do not fit together, and waits until the first is
+// swapped out and the other runs.
+func (s *Stack) oneSwapped(t *testing.T, trainer string) (swapped, other int) {
 	t.Helper()
-	first := s.Sbatch(t, trainer, bigPack...)
-	s.WaitClients(t, 1)
-	second := s.Sbatch(t, trainer, bigPack...)
-	Eventually(t, 30*time.Second, "one of them is swapped and the other runs", func() bool {
-		a, b := s.State(first), s.State(second)
-		if a == "SWAPPED" && b == "RUNNING" {
-			swapped, other = first, second
-		} else if b == "SWAPPED" && a == "RUNNING" {
-			swapped, other = second, first
-		}
-		return swapped != 0
-	})
+	swapped = s.Sbatch(t, trainer, bigPack...)
+	s.waitComputes(t, swapped)
+	other = s.Sbatch(t, trainer, bigPack...)
+	s.waitStates(t, map[int]string{swapped: "SWAPPED", other: "RUNNING"})
 	return swapped, other
 }
-
-// longSwaps gives turns that no test waits for: what was swapped out stays so
-// until the other has ended.
-var longSwaps = strings.Replace(quickSwaps, `quantum = "2s"`, `quantum = "3s"`, 1)
 
 // TestDaemonDiesWithSwapped: whatever ends the daemon while a tenant is in host
 // RAM, it is restored by the next one, and both finish.
 func TestDaemonDiesWithSwapped(t *testing.T) {
-	s := startSwap(t, longSwaps, "20GiB")
-	trainer := bigTrainer("--iterations 250")
-	for _, c := range []struct {
+	s := startSwap(t, swapsForTheLast)
+	for i, c := range []struct {
 		name  string
 		fault func()
 	}{
@@ -155,14 +158,16 @@ func TestDaemonDiesWithSwapped(t *testing.T) {
 		{"asked to leave", func() { s.StopDaemon() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			swapped, other := twoSwapped(t, s, trainer)
+			option, end := s.until(t, fmt.Sprint("end-", i))
+			swapped, other := s.oneSwapped(t, bigTrainer(option))
 			c.fault()
 			if left := s.swapped(t); len(left) != 1 {
 				t.Errorf("written down as swapped: %v", left)
 			}
 			s.StartDaemon()
+			end()
 			for _, j := range []int{swapped, other} {
-				done := s.WaitDone(t, j, 120*time.Second)
+				done := s.WaitDone(t, j, patience)
 				wantState(t, done, "COMPLETED")
 				if done.State != "COMPLETED" {
 					t.Logf("job %d: %s", j, s.JobOutput(t, j))
@@ -177,29 +182,34 @@ func TestDaemonDiesWithSwapped(t *testing.T) {
 // TestReleaseRestores: with the daemon gone for good, gimbald --release brings
 // back what is in host RAM once there is room.
 func TestReleaseRestores(t *testing.T) {
-	s := startSwap(t, longSwaps, "20GiB")
-	swapped, other := twoSwapped(t, s, bigTrainer("--iterations 250"))
+	s := startSwap(t, swapsForTheLast)
+	option, end := s.until(t, "end")
+	swapped, other := s.oneSwapped(t, bigTrainer(option))
 	s.KillDaemon()
 	s.scancel(t, other)
-	wantState(t, s.WaitDone(t, other, 20*time.Second), "CANCELLED")
+	wantState(t, s.WaitDone(t, other, patience), "CANCELLED")
 	s.release(t)
-	wantState(t, s.WaitDone(t, swapped, 60*time.Second), "COMPLETED")
+	end()
+	wantState(t, s.WaitDone(t, swapped, patience), "COMPLETED")
 	s.wantNothingSwapped(t)
 }
 
 // TestSlurmEndsSwapped: a swapped job that is cancelled ends as any other, and
 // one that catches SIGTERM gets to its handler.
 func TestSlurmEndsSwapped(t *testing.T) {
-	s := startSwap(t, longSwaps, "20GiB")
+	o := swapOptions(swapsForTheLast)
+	o.Slurm.KillWait = time.Minute // the handler is to have its time on a slow machine too
+	s := Start(t, o)
 	file := filepath.Join(s.Out, "term")
-	trainer := "exec " + bigTrainer("--iterations 250 --on-term "+file)
-	swapped, other := twoSwapped(t, s, trainer)
+	option, end := s.until(t, "end")
+	swapped, other := s.oneSwapped(t, "exec "+bigTrainer("--on-term "+file+option))
 	s.scancel(t, swapped)
-	wantState(t, s.WaitDone(t, swapped, 30*time.Second), "CANCELLED")
+	wantState(t, s.WaitDone(t, swapped, patience), "CANCELLED")
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("its handler of SIGTERM did not run: %v", err)
 	}
-	wantState(t, s.WaitDone(t, other, 60*time.Second), "COMPLETED")
+	end()
+	wantState(t, s.WaitDone(t, other, patience), "COMPLETED")
 	s.wantHealthy(t)
 	s.wantNothingSwapped(t)
 }
@@ -207,22 +217,24 @@ func TestSlurmEndsSwapped(t *testing.T) {
 // TestSwapThatFails: where the driver refuses, jobs run as they would without
 // swapping, one after the other, and status says why.
 func TestSwapThatFails(t *testing.T) {
-	s := startSwap(t, quickSwaps, "20GiB")
+	s := startSwap(t, quickSwaps)
 	s.GPU.Ctl("set", "cuda-checkpoint=not-supported")
-	trainer := bigTrainer("--iterations 250")
-	first := s.Sbatch(t, trainer, bigPack...)
-	s.WaitClients(t, 1)
-	second := s.Sbatch(t, trainer, bigPack...)
-	s.WaitTenant(second, 20*time.Second, "HELD")
-	Eventually(t, 20*time.Second, "status says why it cannot be swapped", func() bool {
-		v := s.Tenant(fmt.Sprint(first))
-		return v != nil && strings.Contains(strings.Join(v.Terms.Notes, "; "), "operation not supported")
+	option, end := s.until(t, "end")
+	first := s.Sbatch(t, bigTrainer(option), bigPack...)
+	s.waitComputes(t, first)
+	second := s.Sbatch(t, bigTrainer("--iterations 50"), bigPack...)
+	s.WaitTenant(second, patience, "HELD")
+	var notes string
+	eventuallyShown(t, "status says why it cannot be swapped", &notes, func() bool {
+		notes = strings.Join(s.tenant(t, fmt.Sprint(first)).Terms.Notes, "; ")
+		return strings.Contains(notes, "operation not supported")
 	})
-	if v := s.Tenant(fmt.Sprint(first)); v.State != model.Running {
+	if v := s.tenant(t, fmt.Sprint(first)); v.State != model.Running {
 		t.Errorf("job %d is %s after a swap that failed", first, v.State)
 	}
+	end()
 	for _, j := range []int{first, second} {
-		wantState(t, s.WaitDone(t, j, 90*time.Second), "COMPLETED")
+		wantState(t, s.WaitDone(t, j, patience), "COMPLETED")
 	}
 	s.wantHealthy(t)
 	s.wantNothingSwapped(t)
