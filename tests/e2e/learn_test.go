@@ -30,13 +30,18 @@ func TestLearnsSpeeds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := Start(t, Options{NoSlurm: true, Policy: "together",
 				Config: fmt.Sprintf("[run]\nallow = \"yes\"\n[learn]\nwindow = %q\n", window)})
-			a := s.command(t, c.unset, "a", "--gpu-ms", "20", "--cpu-ms", "5", "--seconds", seconds(2*each))
-			time.Sleep(each)
-			b := s.command(t, c.unset, "b", "--gpu-ms", "10", "--cpu-ms", "15", "--seconds", seconds(2*each))
-			for _, cmd := range []*exec.Cmd{a, b} {
-				if err := cmd.Wait(); err != nil {
-					t.Fatal(err)
-				}
+			a, endA := s.command(t, c.unset, "a", "--gpu-ms", "20", "--cpu-ms", "5")
+			s.lasts(t, "a", each)
+			b, endB := s.command(t, c.unset, "b", "--gpu-ms", "10", "--cpu-ms", "15")
+			s.lasts(t, "b", each)
+			endA()
+			if err := a.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			s.lasts(t, "b", 2*each)
+			endB()
+			if err := b.Wait(); err != nil {
+				t.Fatal(err)
 			}
 			told := s.speeds(t)
 			s.StopDaemon()
@@ -59,17 +64,26 @@ func TestLearnsSpeeds(t *testing.T) {
 	}
 }
 
-func seconds(d time.Duration) string { return fmt.Sprint(d.Seconds()) }
-
-// command starts a trainer with gimbal run, without one variable of what it sets.
-func (s *Stack) command(t *testing.T, unset, name string, args ...string) *exec.Cmd {
+// command starts a trainer with gimbal run, without one variable of what it sets. It
+// runs until end is called.
+func (s *Stack) command(t *testing.T, unset, name string, args ...string) (cmd *exec.Cmd, end func()) {
 	t.Helper()
-	cmd := s.runs(unset, name, args...)
+	file := filepath.Join(t.TempDir(), "end-"+name)
+	cmd = s.runs(unset, name, append(args, "--until", file)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return cmd
+	return cmd, func() { t.Helper(); s.write(file, "") }
+}
+
+// lasts waits until a trainer has been on the GPU for so long.
+func (s *Stack) lasts(t *testing.T, label string, long time.Duration) {
+	t.Helper()
+	Eventually(t, long+patience, fmt.Sprintf("%s has been there for %s", label, long), func() bool {
+		from, to := s.GPU.Record().Of(label).Span()
+		return to-from >= long
+	})
 }
 
 func (s *Stack) runs(unset, name string, args ...string) *exec.Cmd {
@@ -217,9 +231,9 @@ func trueSpeeds(t *testing.T, r simgpu.Record) map[string]float64 {
 func TestProgressOfAJob(t *testing.T) {
 	s := Start(t, Options{Policy: "together"})
 	script := `echo 3 90 >$GIMBAL_PROGRESS; echo batch $GIMBAL_PROGRESS
-srun sh -c 'echo 4 90 >$GIMBAL_PROGRESS; echo step $GIMBAL_PROGRESS; sleep 5'`
+srun sh -c 'echo 4 90 >$GIMBAL_PROGRESS; echo step $GIMBAL_PROGRESS; while [ ! -e end ]; do sleep 0.1; done'`
 	job := s.Sbatch(t, script, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
-	Eventually(t, 20*time.Second, "the step's progress is known", func() bool {
+	Eventually(t, patience, "the step's progress is known", func() bool {
 		v := s.Tenant(fmt.Sprint(job))
 		if v == nil {
 			return false
@@ -227,14 +241,15 @@ srun sh -c 'echo 4 90 >$GIMBAL_PROGRESS; echo step $GIMBAL_PROGRESS; sleep 5'`
 		p, _ := v.Progress.Get()
 		return p.Count == 4 && p.Total == 90
 	})
-	wantState(t, s.WaitDone(t, job, 40*time.Second), "COMPLETED")
+	s.write(filepath.Join(s.Out, "end"), "")
+	wantState(t, s.WaitDone(t, job, patience), "COMPLETED")
 	for _, want := range []string{fmt.Sprintf("batch %s", s.run(fmt.Sprintf("progress/%d.%d\n", job, model.StepBatch))),
 		fmt.Sprintf("step %s", s.run(fmt.Sprintf("progress/%d.0\n", job)))} {
 		if out := s.JobOutput(t, job); !strings.Contains(out, want) {
 			t.Errorf("%q is not in %q", want, out)
 		}
 	}
-	Eventually(t, 5*time.Second, "no file is left", func() bool {
+	Eventually(t, patience, "no file is left", func() bool {
 		left, err := os.ReadDir(s.run("progress"))
 		return err == nil && len(left) == 0
 	})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 )
 
-// throttled is a policy that leaves a tenant a share of its time, whoever is
-// beside it, once it has run for three seconds.
-func throttled(share float64, period time.Duration) map[string]string {
-	return map[string]string{"throttled": fmt.Sprintf(`
+// throttled is a policy that leaves each tenant for which a rule holds a share of its
+// time, whoever is beside it.
+func throttled(when string, share float64, period time.Duration) string {
+	return fmt.Sprintf(`
 name = "throttled"
 objective = "a share of the time for everybody"
 [share]
@@ -25,10 +26,10 @@ period = "%dms"
 min_run = "0s"
 [[guard]]
 name  = "for the test"
-when  = "tenant.running > 3 * second"
+when  = %q
 do    = ["throttle"]
 share = %g
-`, period.Milliseconds(), share)}
+`, period.Milliseconds(), when, share)
 }
 
 // TestThrottle: by the device's own record a trainer alone on the machine gets
@@ -37,14 +38,17 @@ share = %g
 // killed while the trainer is stopped it runs within a second.
 func TestThrottle(t *testing.T) {
 	const share, period = 0.3, 200 * time.Millisecond
-	s := Start(t, Options{Policy: "throttled", Policies: throttled(share, period)})
-	id := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0 --seconds 60"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
-	s.WaitClients(t, 1)
+	s := Start(t, Options{Policy: "throttled", Policies: map[string]string{"throttled": throttled("false", share, period)}})
+	goFirst(t, s.DaemonPID())
+	id := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	s.waitComputes(t, id)
 	time.Sleep(500 * time.Millisecond)
 	before := simgpu.Now()
 	time.Sleep(1500 * time.Millisecond)
 	after := simgpu.Now()
-	s.WaitTenant(id, 15*time.Second, "THROTTLED")
+	s.write(s.policyPath("throttled"), throttled("true", share, period))
+	s.Signal(syscall.SIGHUP)
+	s.WaitTenant(id, patience, "THROTTLED")
 	time.Sleep(time.Second)
 	from := simgpu.Now()
 	lines := strings.Count(s.journal(), "\n")
@@ -68,14 +72,15 @@ func TestThrottle(t *testing.T) {
 	}
 	s.tellsOfThrottle(t, id)
 
-	Eventually(t, 5*time.Second, "the trainer is stopped for the rest of a period", func() bool {
-		stopped, _ := Stopped(s.Pids(id))
+	pids := s.Pids(id)
+	Eventually(t, patience, "the trainer is stopped for the rest of a period", func() bool {
+		stopped, _ := Stopped(pids)
 		return len(stopped) > 0
 	})
 	s.KillDaemon()
-	s.wantRunning(t, id, time.Second)
+	wantRunning(t, pids, time.Second)
 	s.StartDaemon()
-	s.WaitTenant(id, 15*time.Second, "THROTTLED")
+	s.WaitTenant(id, patience, "THROTTLED")
 	s.scancel(t, id)
 	s.wantHealthy(t)
 }
@@ -97,16 +102,19 @@ func (s *Stack) tellsOfThrottle(t *testing.T, id int) {
 func TestQosThrottles(t *testing.T) {
 	text := minRun.ReplaceAllString(string(policies.Shipped()["qos"]), `min_run = "0s"`)
 	s := Start(t, Options{Policy: "qos", Policies: map[string]string{"qos": text}})
+	goFirst(t, s.DaemonPID())
 	pack := []string{oneShard, "--gimbal-pack", "--gimbal-memory=2GiB"}
-	low := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 5 --cpu-ms 0 --seconds 60"), append(pack, "--gimbal-class=opportunistic")...)
-	s.WaitClients(t, 1)
-	high := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 5 --cpu-ms 0 --seconds 60"), append(pack, "--gimbal-class=guaranteed")...)
-	s.WaitTenant(low, 20*time.Second, "THROTTLED")
+	low := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0"), append(pack, "--gimbal-class=opportunistic")...)
+	s.waitComputes(t, low)
+	high := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 20 --cpu-ms 0"), append(pack, "--gimbal-class=guaranteed")...)
+	s.waitComputes(t, high)
+	s.WaitTenant(low, patience, "THROTTLED")
 	time.Sleep(time.Second)
 	from := simgpu.Now()
 	time.Sleep(5 * time.Second)
-	rec := s.GPU.Record().Between(from, simgpu.Now())
-	of := func(id int) float64 { return rec.Busy(label(id)).Seconds() / 5 }
+	to := simgpu.Now()
+	rec := s.GPU.Record().Between(from, to)
+	of := func(id int) float64 { return rec.Busy(label(id)).Seconds() / (to - from).Seconds() }
 	t.Logf("guaranteed %.1f %%, opportunistic %.1f %%", 100*of(high), 100*of(low))
 	if of(high) < 0.9*(of(high)+of(low)) || of(low) < 0.02 {
 		t.Errorf("guaranteed %.1f %%, opportunistic %.1f %% of the GPU", 100*of(high), 100*of(low))
@@ -126,22 +134,24 @@ func TestTimeLimitIsCredited(t *testing.T) {
 	}
 	s.write(s.ConfigPath(), fmt.Sprintf("%s[slurm]\nconf = %q\ncredit = true\ncredit_every = \"1s\"\n", text, filepath.Join(s.Cluster.Dir, "slurm.conf")))
 	s.StartDaemon()
-	id := s.Sbatch(t, Trainer("--memory 2GiB --seconds 120"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB", "--time=5")
-	s.WaitTenant(id, 15*time.Second, "RUNNING")
+	id := s.Sbatch(t, Trainer("--memory 2GiB"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB", "--time=5")
+	s.WaitTenant(id, patience, "RUNNING")
 	s.WaitClients(t, 1)
-	if r := s.Run(Built("gimbal"), "pause", "--socket", s.Socket(), fmt.Sprint(id)); r.Exit != 0 {
-		t.Fatalf("pause: %s", r.Stderr)
-	}
 	limit := func() string {
 		return strings.TrimSpace(s.Run("squeue", "-h", "-j", fmt.Sprint(id), "-o", "%l").Stdout)
 	}
 	if before := limit(); before != "5:00" {
 		t.Errorf("its limit is %s before", before)
 	}
-	Eventually(t, 25*time.Second, "the limit is 6:00", func() bool { return limit() == "6:00" })
-	if out := s.Gimbal("explain", fmt.Sprint(id)).Stdout; !strings.Contains(out, "1m0s added to the job's time limit") {
-		t.Errorf("explain says %s", out)
+	if r := s.Run(Built("gimbal"), "pause", "--socket", s.Socket(), fmt.Sprint(id)); r.Exit != 0 {
+		t.Fatalf("pause: %s", r.Stderr)
 	}
+	var told string
+	eventuallyShown(t, "the limit is 6:00", &told, func() bool { told = limit(); return told == "6:00" })
+	eventuallyShown(t, "explain tells of the credit", &told, func() bool {
+		told = s.Gimbal("explain", fmt.Sprint(id)).Stdout
+		return strings.Contains(told, "1m0s added to the job's time limit")
+	})
 	s.scancel(t, id)
 	s.wantHealthy(t)
 }
