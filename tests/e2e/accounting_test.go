@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
@@ -36,28 +35,33 @@ func TestAdminComment(t *testing.T) {
 	s.StartDaemon()
 
 	packed := []string{"--gres=shard:1", "--gimbal-pack", "--gimbal-memory=1GiB"}
-	script := "exec " + Trainer("--memory 512MiB --seconds 2")
+	script := "exec " + Trainer("--memory 512MiB --iterations 80")
 	batch := s.Sbatch(t, script, packed...)
-	noted := s.Sbatch(t, script, packed...)
-	kept := s.Sbatch(t, script, packed...)
+	noted := s.Sbatch(t, script, append(packed, "--hold")...)
+	kept := s.Sbatch(t, script, append(packed, "--hold")...)
 	plain := s.Sbatch(t, "sleep 1")
 	for job, words := range map[int]string{noted: "looked at by the admin", kept: "See Ticket 12"} {
-		if r := s.Run("scontrol", "update", fmt.Sprint("job=", job), "admincomment="+words); r.Exit != 0 {
-			t.Fatal(r)
+		for _, args := range [][]string{{"update", fmt.Sprint("job=", job), "admincomment=" + words}, {"release", fmt.Sprint(job)}} {
+			if r := s.Run("scontrol", args...); r.Exit != 0 {
+				t.Fatal(r)
+			}
 		}
 	}
 	const form = `gimbal: node=\S+ policy=timeslice tenants=1 ran=\d+s paused=\d+s held=\d+s swapped=0s pauses=\d+ swaps=0 gpumem=(\d+)mib$`
 	for job, want := range map[int]string{batch: "^" + form, noted: "^looked at by the admin; " + form} {
 		pattern := regexp.MustCompile(want)
-		Eventually(t, 60*time.Second, fmt.Sprintf("job %d has the comment %s", job, want), func() bool {
-			m := pattern.FindStringSubmatch(s.recorded(t, job))
+		var last string
+		eventuallyShown(t, fmt.Sprintf("job %d has the comment %s", job, want), &last, func() bool {
+			last = s.recorded(t, job)
+			m := pattern.FindStringSubmatch(last)
 			return m != nil && m[1] != "0"
 		})
 	}
-	Eventually(t, 30*time.Second, "it is said why one gets none", func() bool { return strings.Contains(s.Log(), "capital letters") })
+	Eventually(t, patience, "it is said why one gets none", func() bool { return strings.Contains(s.Log(), "capital letters") })
 	if got := s.recorded(t, kept); got != "See Ticket 12" {
 		t.Errorf("the admin's words are now %q", got)
 	}
+	s.WaitDone(t, plain, patience)
 	if got := s.recorded(t, plain); got != "" {
 		t.Errorf("a job that is not packed has the comment %q", got)
 	}

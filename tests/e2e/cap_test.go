@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const capped = `
@@ -24,14 +23,15 @@ pytorch = "expandable_segments:True"
 // user set, never without the option; and while the control daemon of MPS does not
 // answer none of MPS, within the time that a launch may take.
 func TestCaps(t *testing.T) {
-	hang := filepath.Join(t.TempDir(), "hang")
+	hang, hung := filepath.Join(t.TempDir(), "hang"), filepath.Join(t.TempDir(), "hung")
 	control := filepath.Join(t.TempDir(), "control")
-	script := fmt.Sprintf("#!/bin/sh\nif [ -e %s ]; then exec sleep 60; fi\nread -r q\nexit 0\n", hang)
+	script := fmt.Sprintf("#!/bin/sh\nif [ -e %s ]; then echo >>%s; exec sleep 60; fi\nread -r q\nexit 0\n", hang, hung)
 	if err := os.WriteFile(control, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := Start(t, Options{Policy: "capped", Policies: map[string]string{"capped": capped},
 		Config: fmt.Sprintf("[mps]\npipe_directory = \"/run/mps-of-the-test\"\ncontrol = %q\ncheck = \"100ms\"\n", control)})
+	goFirst(t, s.DaemonPID()) // it has half a second of a launch
 	env := func(set string, options ...string) map[string]string {
 		t.Helper()
 		args := append([]string{"/usr/bin/env", set, "srun", oneShard}, append(options, "/usr/bin/env")...)
@@ -68,16 +68,18 @@ func TestCaps(t *testing.T) {
 	want("not packed", got, noMPS)
 	want("not packed", got, map[string]string{"TF_FORCE_GPU_ALLOW_GROWTH": "", "PYTORCH_CUDA_ALLOC_CONF": ""})
 
+	givenUp := func() int { return strings.Count(s.Log(), "launched without MPS until it answers") }
+	before := givenUp()
 	if err := os.WriteFile(hang, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, 5*time.Second, "MPS is given up", func() bool { return strings.Contains(s.Log(), "launched without MPS until it answers") })
+	Eventually(t, patience, "MPS is given up", func() bool { return givenUp() > before })
 	got = env("A=1", pack...)
 	want("MPS hangs", got, noMPS)
 	want("MPS hangs", got, frameworks)
-	time.Sleep(2500 * time.Millisecond) // another question hangs meanwhile
-	if n := strings.Count(s.Log(), "launched without MPS until it answers"); n != 1 {
-		t.Errorf("the log has %d lines of it", n)
+	Eventually(t, patience, "another question hung", func() bool { return strings.Count(readFile(hung), "\n") >= 3 })
+	if n := givenUp(); n != before+1 {
+		t.Errorf("the log has %d lines of it, %d of them from before", n, before)
 	}
 	s.wantHealthy(t)
 }

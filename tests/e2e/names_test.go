@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestJobNamesAreSlurms: however a job came to its name, status shows the one that
@@ -34,9 +33,9 @@ func TestJobNamesAreSlurms(t *testing.T) {
 		"a file":                     submit(file),
 		"a file, --export=NONE":      submit("--export=NONE", file),
 	} {
-		s.WaitTenant(job, 20*time.Second, "RUNNING")
+		s.WaitTenant(job, patience, "RUNNING")
 		want := strings.TrimSuffix(s.Run("squeue", "-h", "-o", "%j", "-j", fmt.Sprint(job)).Stdout, "\n")
-		if got := s.Tenant(fmt.Sprint(job)).Reg.JobName; got != want || got == "" {
+		if got := s.tenant(t, fmt.Sprint(job)).Reg.JobName; got != want || got == "" {
 			t.Errorf("%s: called %q, by Slurm %q", how, got, want)
 		}
 		s.scancel(t, job)

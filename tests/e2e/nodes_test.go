@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -24,11 +23,11 @@ func TestSeveralNodes(t *testing.T) {
 	}
 	s := Start(t, o)
 	n := o.Slurm.Nodes
-	wide := s.Sbatch(t, "srun "+Trainer("--memory 256MiB --seconds 300"), "-N", fmt.Sprint(n), "--ntasks-per-node=1",
+	wide := s.Sbatch(t, "srun "+Trainer("--memory 256MiB"), "-N", fmt.Sprint(n), "--ntasks-per-node=1",
 		oneShard, "--gimbal-pack", "--gimbal-memory=256MiB", "--uid=65534", "--gid=65534")
 	why := fmt.Sprintf("job on %d nodes", n)
 	for _, node := range s.Nodes {
-		s.At(node).WaitTenant(wide, 30*time.Second, "RUNNING")
+		s.At(node).WaitTenant(wide, patience, "RUNNING")
 		if v := s.At(node).Tenant(fmt.Sprint(wide)); v == nil || v.Exempt != why {
 			t.Errorf("%s: %+v, want it exempt for %q", node, v, why)
 		}
@@ -36,9 +35,9 @@ func TestSeveralNodes(t *testing.T) {
 	first := s.At(s.Nodes[0])
 	var narrow []int
 	for range 2 {
-		narrow = append(narrow, s.Sbatch(t, Trainer("--memory 256MiB --seconds 300"), oneShard, "-w", first.node, "--gimbal-pack", "--gimbal-memory=256MiB"))
+		narrow = append(narrow, s.Sbatch(t, Trainer("--memory 256MiB"), oneShard, "-w", first.node, "--gimbal-pack", "--gimbal-memory=256MiB"))
 	}
-	Eventually(t, 30*time.Second, "a job of one node is paused beside it", func() bool {
+	Eventually(t, patience, "a job of one node is paused beside it", func() bool {
 		a, b := first.Tenant(fmt.Sprint(narrow[0])), first.Tenant(fmt.Sprint(narrow[1]))
 		return a != nil && b != nil && a.Tally.Pauses+b.Tally.Pauses > 0
 	})
@@ -52,7 +51,7 @@ func TestSeveralNodes(t *testing.T) {
 	}
 	for _, job := range append(narrow, wide) {
 		s.scancel(t, job)
-		wantState(t, s.WaitDone(t, job, 30*time.Second), "CANCELLED")
+		wantState(t, s.WaitDone(t, job, patience), "CANCELLED")
 	}
 	first.wantHealthy(t)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
@@ -21,7 +22,6 @@ together = 1
 quantum = "1s"
 [limits]
 min_run = "500ms"
-launch_grace = "3s"
 `
 	quickTogether = `
 name = "together"
@@ -43,27 +43,30 @@ const oneShard = "--gres=shard:1"
 // first has ended, and both finish.
 func TestOutOfMemoryIsAvoided(t *testing.T) {
 	s := Start(t, Options{Policy: "together", Policies: map[string]string{"together": quickTogether}})
-	trainer := Trainer("--startup 0.3 --memory 9.6GiB --seconds 4")
 
 	t.Run("without", func(t *testing.T) {
-		first := s.Sbatch(t, trainer, oneShard)
-		s.WaitClients(t, 1)
-		second := s.Sbatch(t, trainer, oneShard)
-		if j := s.WaitDone(t, second, 30*time.Second); j.State != "FAILED" || !strings.Contains(s.JobOutput(t, second), "out of memory") {
+		option, end := s.until(t, "without")
+		first := s.Sbatch(t, Trainer("--memory 9.6GiB"+option), oneShard)
+		s.waitComputes(t, first)
+		second := s.Sbatch(t, Trainer("--memory 9.6GiB --iterations 100"), oneShard)
+		if j := s.WaitDone(t, second, patience); j.State != "FAILED" || !strings.Contains(s.JobOutput(t, second), "out of memory") {
 			t.Errorf("the second job is %s: %s", j.State, s.JobOutput(t, second))
 		}
-		wantState(t, s.WaitDone(t, first, 30*time.Second), "COMPLETED")
+		end()
+		wantState(t, s.WaitDone(t, first, patience), "COMPLETED")
 	})
 	t.Run("with", func(t *testing.T) {
-		first := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=9.6GiB")
-		s.WaitTenant(first, 10*time.Second, "RUNNING")
-		second := s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=9.6GiB")
-		s.WaitTenant(second, 10*time.Second, "HELD")
-		if why := s.Tenant(fmt.Sprint(second)).Reason.Text; !strings.Contains(why, "needs 9.6GiB") {
+		option, end := s.until(t, "with")
+		first := s.Sbatch(t, Trainer("--memory 9.6GiB"+option), oneShard, "--gimbal-pack", "--gimbal-memory=9.6GiB")
+		s.WaitTenant(first, patience, "RUNNING")
+		second := s.Sbatch(t, slowly("--memory 9.6GiB --iterations 100"), oneShard, "--gimbal-pack", "--gimbal-memory=9.6GiB")
+		s.WaitTenant(second, patience, "HELD")
+		if why := s.tenant(t, fmt.Sprint(second)).Reason.Text; !strings.Contains(why, "needs 9.6GiB") {
 			t.Errorf("the reason does not say what it waits for: %q", why)
 		}
-		wantState(t, s.WaitDone(t, first, 30*time.Second), "COMPLETED")
-		wantState(t, s.WaitDone(t, second, 30*time.Second), "COMPLETED")
+		end()
+		wantState(t, s.WaitDone(t, first, patience), "COMPLETED")
+		wantState(t, s.WaitDone(t, second, patience), "COMPLETED")
 		if ovl, _ := s.GPU.Record().Overlap(label(first), label(second)); ovl > 0 {
 			t.Errorf("they computed together for %s", ovl)
 		}
@@ -84,38 +87,33 @@ func wantState(t *testing.T, j slurmtest.Job, state string) {
 // WaitClients waits until so many processes have a context on the GPU.
 func (s *Stack) WaitClients(t *testing.T, n int) {
 	t.Helper()
-	Eventually(t, 15*time.Second, fmt.Sprintf("%d processes on the GPU", n), func() bool { return len(s.GPU.Show().Clients) == n })
+	Eventually(t, patience, fmt.Sprintf("%d processes on the GPU", n), func() bool { return len(s.GPU.Show().Clients) == n })
 }
 
 // wantHealthy checks what must hold after every test: the node is not
 // drained, and nothing of any job is left.
 func (s *Stack) wantHealthy(t *testing.T) {
 	t.Helper()
+	Eventually(t, patience, "the node is idle, or drained", func() bool {
+		return s.DrainReason(t) != "" || s.NodeState(t) == "idle"
+	})
 	if why := s.DrainReason(t); why != "" {
 		t.Errorf("the node is drained: %s", why)
 	}
-	Eventually(t, 15*time.Second, "the node is idle", func() bool { return s.NodeState(t) == "idle" })
-	Eventually(t, 10*time.Second, "no process is left on the GPU", func() bool { return len(s.GPU.Show().Clients) == 0 })
-	var left []string
-	deadline := time.Now().Add(10 * time.Second)
-	for {
+	Eventually(t, patience, "no process is left on the GPU", func() bool { return len(s.GPU.Show().Clients) == 0 })
+	left := "no answer of the daemon"
+	eventuallyShown(t, "no tenant is left", &left, func() bool {
 		reply := s.Status(model.StatusQuery{Start: time.Now()})
 		if reply == nil {
-			t.Fatal("the daemon does not answer")
+			return false
 		}
-		left = nil
+		left = ""
 		for i := range reply.Tenants {
 			v := &reply.Tenants[i]
-			left = append(left, fmt.Sprintf("%s %s, %d processes, root %s, slurmstepd %s", v.Name(), v.Word(), v.Procs, procStat(v.Reg.Proc), procStat(v.Reg.Stepd)))
+			left += fmt.Sprintf("%s %s, %d processes, root %s, slurmstepd %s\n", v.Name(), v.Word(), v.Procs, procStat(v.Reg.Proc), procStat(v.Reg.Stepd))
 		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if len(left) > 0 {
-		t.Errorf("tenants are left: %v", left)
-	}
+		return left == ""
+	})
 }
 
 // procStat is what the kernel says of a process.
@@ -131,14 +129,19 @@ func procStat(id model.ProcID) string {
 // the work that was queued at the moment of a pause, and each gets half.
 func TestTurns(t *testing.T) {
 	s := Start(t, Options{Policies: map[string]string{"timeslice": quickTurns}})
-	trainer := Trainer("--memory 2GiB --gpu-ms 20 --cpu-ms 5 --queue 1 --iterations 400")
+	option, end := s.until(t, "end")
+	trainer := slowly("--memory 2GiB --gpu-ms 20 --cpu-ms 5 --queue 1" + option)
 	var jobs []int
 	for range 2 {
 		jobs = append(jobs, s.Sbatch(t, trainer, oneShard, "--gimbal-pack", "--gimbal-memory=2GiB"))
 	}
-	s.WaitTenant(jobs[1], 20*time.Second, "RUNNING")
+	Eventually(t, patience, "both were there for two dozen turns", func() bool {
+		from, to := bothThere(s.GPU.Record(), jobs)
+		return to-from > 24*time.Second
+	})
+	end()
 	for _, j := range jobs {
-		wantState(t, s.WaitDone(t, j, 90*time.Second), "COMPLETED")
+		wantState(t, s.WaitDone(t, j, patience), "COMPLETED")
 	}
 	rec := s.GPU.Record()
 	total, longest := rec.Overlap(label(jobs[0]), label(jobs[1]))
@@ -153,15 +156,26 @@ func TestTurns(t *testing.T) {
 func checkHalves(t *testing.T, s *Stack, jobs []int) {
 	t.Helper()
 	rec := s.GPU.Record()
-	aFrom, aTo := rec.Of(label(jobs[0])).Span()
-	bFrom, bTo := rec.Of(label(jobs[1])).Span()
-	both := rec.Between(max(aFrom, bFrom), min(aTo, bTo))
+	from, to := bothThere(rec, jobs)
+	both := rec.Between(from, to)
 	a, b := both.Busy(label(jobs[0])), both.Busy(label(jobs[1]))
 	share := a.Seconds() / (a + b).Seconds()
-	t.Logf("both were there for %s; the first computed for %s, the second for %s", min(aTo, bTo)-max(aFrom, bFrom), a, b)
+	t.Logf("both were there for %s; the first computed for %s, the second for %s", to-from, a, b)
 	if share < 0.4 || share > 0.6 {
 		t.Errorf("the first got %.0f %% of the time that both got, want half within 10 points", 100*share)
 	}
+}
+
+// bothThere is from when until when two jobs were on the GPU, zeros before the second
+// has come.
+func bothThere(rec simgpu.Record, jobs []int) (from, to time.Duration) {
+	a, b := rec.Of(label(jobs[0])), rec.Of(label(jobs[1]))
+	if len(a) == 0 || len(b) == 0 {
+		return 0, 0
+	}
+	aFrom, aTo := a.Span()
+	bFrom, bTo := b.Span()
+	return max(aFrom, bFrom), min(aTo, bTo)
 }
 
 // TestScriptsOfEveryShape: a script that runs its trainer by srun, one that
@@ -169,7 +183,7 @@ func checkHalves(t *testing.T, s *Stack, jobs []int) {
 // against each other inside one allocation. None waits for itself.
 func TestScriptsOfEveryShape(t *testing.T) {
 	s := Start(t, Options{Policies: map[string]string{"timeslice": quickTurns}})
-	trainer := Trainer("--memory 2GiB --queue 1 --iterations 60")
+	trainer := slowly("--memory 2GiB --queue 1 --iterations 60")
 	scripts := map[string]string{
 		"direct":  trainer,
 		"by srun": "srun " + trainer,
@@ -181,7 +195,7 @@ func TestScriptsOfEveryShape(t *testing.T) {
 		jobs[name] = s.Sbatch(t, script, oneShard, "--gimbal-pack", "--gimbal-memory=4GiB", "-n2")
 	}
 	for name, id := range jobs {
-		j := s.WaitDone(t, id, 90*time.Second)
+		j := s.WaitDone(t, id, patience)
 		if j.State != "COMPLETED" {
 			t.Errorf("%s: job %d is %s: %s", name, id, j.State, s.JobOutput(t, id))
 		}

@@ -47,7 +47,8 @@ func (s *Stack) startChoosing(t *testing.T) {
 	}
 	before := told()
 	s.StartDaemon()
-	Eventually(t, 30*time.Second, "Slurm and the driver have told of the GPUs", func() bool {
+	goFirst(t, s.DaemonPID()) // it has half a second of a launch
+	Eventually(t, patience, "Slurm and the driver have told of the GPUs", func() bool {
 		reply := s.Status(model.StatusQuery{Start: time.Now()})
 		return told() > before && reply != nil && len(reply.GPUs) == 2 && len(reply.Foreign) == 2
 	})
@@ -64,8 +65,8 @@ func (s *Stack) heavy(t *testing.T, flag string) int {
 		"while [ ! -e " + flag + " ]; do sleep 0.1; done\n" +
 		"srun --overlap -n1 --quiet sh -c 'echo later $CUDA_VISIBLE_DEVICES'\necho end\nwait\n"
 	id := s.Sbatch(t, script, oneShard, "-n2", "--gimbal-pack", "--gimbal-memory=2GiB")
-	s.WaitTenant(id, 20*time.Second, "RUNNING")
-	Eventually(t, 30*time.Second, fmt.Sprintf("job %d computes", id), func() bool {
+	s.WaitTenant(id, patience, "RUNNING")
+	Eventually(t, patience, fmt.Sprintf("job %d computes", id), func() bool {
 		return s.GPU.Record().Busy(label(id)) > 0 && strings.Count(s.JobOutput(t, id), "step ") == 2
 	})
 	return id
@@ -90,7 +91,7 @@ func (s *Stack) on(id int) int {
 func (s *Stack) seesOnly(t *testing.T, id, gpu int) {
 	t.Helper()
 	var out string
-	Eventually(t, 30*time.Second, "the last step has ended", func() bool {
+	Eventually(t, patience, "the last step has ended", func() bool {
 		out = s.JobOutput(t, id)
 		return strings.Contains(out, "end\n")
 	})
@@ -134,6 +135,7 @@ func TestGimbalChoosesTheGPU(t *testing.T) {
 		}
 		s.scancel(t, first)
 		s.scancel(t, second)
+		s.wantHealthy(t) // else they count on their GPU
 	})
 	s.StopDaemon()
 	s.choose(t, "gimbal")
@@ -154,20 +156,20 @@ func TestGimbalChoosesTheGPU(t *testing.T) {
 			s.saysWhy(t, id, "GPU 1, alone; next best GPU 0")
 		}
 	}
-	if a, b := s.Tenant(fmt.Sprint(first)), s.Tenant(fmt.Sprint(second)); a == nil || b == nil || slices.Equal(a.GPUs, b.GPUs) {
+	if a, b := s.tenant(t, fmt.Sprint(first)), s.tenant(t, fmt.Sprint(second)); slices.Equal(a.GPUs, b.GPUs) {
 		t.Errorf("status shows them on %+v and %+v", a, b)
 	}
 
 	whole := s.Sbatch(t, "sleep 300", "--gres=gpu:1")
 	// Slurm gives a whole GPU only where it gave no shards.
-	s.WaitState(t, whole, 30*time.Second, "RUNNING")
+	s.WaitState(t, whole, patience, "RUNNING")
 	s.StopDaemon()
 	s.startChoosing(t) // it asks Slurm anew
 	third := s.heavy(t, file("b"))
 	if !strings.Contains(s.Log(), "Slurm's choice of GPUs stays: a job has a whole GPU of this node") {
 		t.Errorf("it is not said why job %d stays where Slurm put it", third)
 	}
-	if v := s.Tenant(fmt.Sprint(third)); v == nil || v.Reg.Placed != "" || v.Terms.Placed != "" {
+	if v := s.tenant(t, fmt.Sprint(third)); v.Reg.Placed != "" || v.Terms.Placed != "" {
 		t.Errorf("%+v", v)
 	}
 	for _, id := range []int{whole, first, second, third} {

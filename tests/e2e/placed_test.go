@@ -119,9 +119,9 @@ func TestGPUsOfAStep(t *testing.T) {
 	several.NNodes = 2
 	want("a job on two nodes", s.visible(t, several), "")
 	for name, gpu := range map[string]int{"1": 0, "2": 1, "3": 0, "4": 1} {
-		v := s.Tenant(name)
+		v := s.tenant(t, name)
 		gpus := s.Status(model.StatusQuery{}).GPUs
-		if v == nil || len(v.GPUs) != 1 || v.GPUs[0] != gpus[gpu].UUID || v.Terms.Placed == "" {
+		if len(v.GPUs) != 1 || v.GPUs[0] != gpus[gpu].UUID || v.Terms.Placed == "" {
 			t.Errorf("job %s: %+v", name, v)
 		}
 	}

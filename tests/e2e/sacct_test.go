@@ -33,11 +33,14 @@ func TestStatusAsSacct(t *testing.T) {
 	failed := s.Sbatch(t, short+"\nexit 3", append(packed, "--job-name=fails", "--uid=65534", "--gid=65534")...)
 	het := s.Sbatch(t, "#!/bin/bash\n#SBATCH --gimbal-pack -n1\n#SBATCH hetjob\n#SBATCH -n1\nsrun --het-group=0,1 /bin/true\n", "--job-name=het")
 	for _, job := range []int{array, steps, failed, het} {
-		s.WaitDone(t, job, 2*time.Minute) // only the backfill scheduler starts het jobs
+		s.WaitDone(t, job, patience) // only the backfill scheduler starts het jobs
 	}
-	Eventually(t, time.Minute, "accounting knows them all", func() bool {
-		r := s.Run("sacct", "-a", "-n", "-X", "-P", "-o", "State")
+	states := []string{"-a", "-n", "-X", "-P", "-o", "State"}
+	ended := func(r slurmtest.Result) bool {
 		return strings.Count(r.Stdout, "COMPLETED\n") == 6 && strings.Count(r.Stdout, "FAILED\n") == 1
+	}
+	Eventually(t, patience, "accounting and gimbald know that they have ended", func() bool {
+		return ended(s.Run("sacct", states...)) && ended(s.Gimbal(append([]string{"status"}, states...)...))
 	})
 	for _, line := range []string{
 		"-a", "-a -X", "-a -S now-1hours", "-a -S now-2hours -E now-1hours", "-a -S {begin}", "-a -S now+1minutes -E now+2minutes",
@@ -76,8 +79,8 @@ func (s *Stack) testOperator(t *testing.T, packed []string) {
 	if r := s.Run("cp", Built("gimbal"), gimbal); r.Exit != 0 {
 		t.Fatal(r)
 	}
-	job := s.Sbatch(t, Trainer("--memory 256MiB --seconds 300"), packed...)
-	s.WaitTenant(job, 30*time.Second, "RUNNING")
+	job := s.Sbatch(t, Trainer("--memory 256MiB"), packed...)
+	s.WaitTenant(job, patience, "RUNNING")
 	notify := func(uid int) slurmtest.Result {
 		return s.RunAs(uid, uid, gimbal, "notify", "--socket", s.Socket(), fmt.Sprint(job))
 	}
@@ -93,5 +96,5 @@ func (s *Stack) testOperator(t *testing.T, packed []string) {
 		t.Errorf("an operator of Slurm's: %s", r)
 	}
 	s.scancel(t, job)
-	s.WaitDone(t, job, 30*time.Second)
+	s.WaitDone(t, job, patience)
 }
