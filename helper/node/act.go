@@ -124,10 +124,10 @@ func (n *Node) pause(e *entry, kind stopKind) error {
 func (n *Node) stop(e *entry, kind stopKind, tell func(string, ...any)) error {
 	e.setWant(kind) // a task that joins from now on is stopped as well
 	target := n.target(e)
-	intent := intent{n: n, stop: Stop{Tenant: e.id, Held: kind == kindHold, IDs: n.running(n.Tracker.Members(target.Roots...))}}
+	intent := intent{stops: n.Stops, tenant: e.id, held: kind == kindHold}
 	target.Before = intent.before
 	if err := intent.write(n.freezers(e, target)); err != nil {
-		return errors.Join(fmt.Errorf("%s not done, since it could not be written down: %w", kind, err), n.giveUp(e, e.grip))
+		return errors.Join(fmt.Errorf("%s not done, since %w", kind, err), n.giveUp(e, e.grip))
 	}
 	failpoint.At("pause.intended")
 	g, err := n.take(e, target, tell)
@@ -143,28 +143,42 @@ func (n *Node) stop(e *entry, kind stopKind, tell func(string, ...any)) error {
 	return nil
 }
 
-// intent is what is written down of a stop.
+// intent writes down what is about to be stopped.
 type intent struct {
-	n    *Node
-	stop Stop
+	stops  Stops
+	tenant model.TenantID
+	held   bool
+	begun  bool // some of it was written down, and may be stopped by now
 }
 
+// write notes the cgroups that are to be frozen.
 func (i *intent) write(dirs []proc.Freezer) error {
-	for _, f := range dirs {
-		i.stop.Cgroups = append(i.stop.Cgroups, FreezerText(f))
-	}
-	return i.n.Stops.Put(i.stop)
-}
-
-// before adds what is found only while stopping, before it is stopped.
-func (i *intent) before(ids []proc.ID) error {
-	more := Stop{Tenant: i.stop.Tenant, Held: i.stop.Held, Begun: true}
-	more.IDs = i.n.running(missing(ids, i.stop.IDs))
-	if len(more.IDs) == 0 {
+	if len(dirs) == 0 {
 		return nil
 	}
-	i.stop.IDs = append(i.stop.IDs, more.IDs...)
-	return i.n.Stops.Put(more)
+	var texts []string
+	for _, f := range dirs {
+		texts = append(texts, FreezerText(f))
+	}
+	return i.put(Stop{Cgroups: texts})
+}
+
+// before notes processes that are to be sent SIGSTOP.
+func (i *intent) before(ids []proc.ID) error {
+	list := make([]model.ProcID, len(ids))
+	for k, id := range ids {
+		list[k] = model.ProcID(id)
+	}
+	return i.put(Stop{IDs: list})
+}
+
+func (i *intent) put(stop Stop) error {
+	stop.Tenant, stop.Held, stop.Begun = i.tenant, i.held, i.begun
+	i.begun = true
+	if err := i.stops.Put(stop); err != nil {
+		return fmt.Errorf("it could not be written down: %w", err)
+	}
+	return nil
 }
 
 // confirm makes sure that no guard has taken over in the meantime; else all of
@@ -176,32 +190,6 @@ func (n *Node) confirm(e *entry, target proc.Target, g *grip) error {
 		return fmt.Errorf("undone: %w", err)
 	}
 	return nil
-}
-
-// running lists those of the processes that are not stopped already.
-func (n *Node) running(ids []proc.ID) []model.ProcID {
-	var out []model.ProcID
-	for _, id := range ids {
-		if n.Host.Look(id) == proc.ConditionRunning {
-			out = append(out, model.ProcID(id))
-		}
-	}
-	return out
-}
-
-// missing lists those of all that are not in have.
-func missing(all []proc.ID, have []model.ProcID) []proc.ID {
-	known := make(map[proc.ID]bool, len(have))
-	for _, id := range have {
-		known[proc.ID(id)] = true
-	}
-	var out []proc.ID
-	for _, id := range all {
-		if !known[id] {
-			out = append(out, id)
-		}
-	}
-	return out
 }
 
 // target is what belongs to a tenant. The steps inside it that are tenants of

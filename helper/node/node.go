@@ -24,8 +24,8 @@ type GPUs interface {
 }
 
 // Stops keeps on disk what is stopped, for whoever has to continue it when
-// this process is gone. Put is called before a stop, with what is about to be
-// stopped, and again with what is found only while stopping.
+// this process is gone. Put is called with cgroups before they are frozen, and with
+// processes before they are sent SIGSTOP, some at a time.
 type Stops interface {
 	Put(s Stop) error
 	Drop(id model.TenantID) error

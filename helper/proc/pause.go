@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,10 +23,6 @@ const (
 	// againAfter is when a process that runs although it was told to stop is told
 	// again: somebody's SIGCONT may have taken the stop away.
 	againAfter = 10 * time.Millisecond
-	// openAtOnce bounds how many processes are told before they are looked at. By
-	// the time that the last was told, most have stopped; more open files would
-	// have the kernel enlarge this program's table of them.
-	openAtOnce = 64
 )
 
 // Pause stops every process of a target by SIGSTOP and returns when each has
@@ -74,15 +69,15 @@ type pausing struct {
 	byScan  bool
 	result  Paused
 	members []ID
+	batch   []candidate
 	buf     [statSize]byte
 }
 
-// victim is a process that was told to stop.
+// victim is a process that is, or is not, to be told to stop.
 type victim struct {
 	id      ID
 	since   time.Time
 	stat    Stat // as last seen, without Comm
-	file    int  // its open /proc/PID/stat, -1 without
 	state   victimState
 	walked  bool // its children were looked at after it was seen stopped
 	checked bool // it was asked whether it is frozen
@@ -138,102 +133,6 @@ func (p *pausing) run(ctx context.Context, begin time.Time) error {
 	}
 }
 
-func (p *pausing) stopAll(fresh []ID) error {
-	if p.target.Before != nil && len(fresh) > 0 {
-		if err := p.target.Before(fresh); err != nil {
-			return fmt.Errorf("pause: %w", err)
-		}
-	}
-	for batch := range slices.Chunk(fresh, openAtOnce) {
-		if err := p.stopBatch(batch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stopBatch tells some processes to stop and looks at each once, in the file
-// that proved who it is.
-func (p *pausing) stopBatch(batch []ID) error {
-	before := len(p.victims)
-	defer func() {
-		for _, v := range p.victims[before:] {
-			closeFile(&v.file)
-		}
-	}()
-	for _, id := range batch {
-		if err := p.stop(p.known[id]); err != nil {
-			return fmt.Errorf("pause: %w", err)
-		}
-	}
-	for _, v := range p.victims[before:] {
-		if err := p.look(v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stop tells one process to stop, unless it is to be left alone.
-func (p *pausing) stop(v *victim) error {
-	v.since, v.state = time.Now(), victimGone
-	who, err := p.host.prove(p.buf[:], v.id)
-	if err == nil {
-		defer who.close()
-		err = p.tell(v, &who)
-	}
-	if errors.Is(err, ErrGone) {
-		v.state = victimGone
-		return nil
-	}
-	if err != nil || v.state != victimTold {
-		return err
-	}
-	v.file = who.keep()
-	p.running++
-	p.victims = append(p.victims, v)
-	failpoint.At("pause.told")
-	return nil
-}
-
-func (p *pausing) tell(v *victim, who *proven) error {
-	comm := who.stat.Comm
-	v.stat = who.stat
-	v.stat.Comm = nil
-	switch {
-	case v.stat.leaving():
-		return nil
-	case p.host.isSlurm(v.id.PID, comm):
-		if p.roots[v.id] && p.host.runsStepd(v.id.PID, comm) {
-			return fmt.Errorf("process %s: %w", v.id, ErrNotStarted)
-		}
-		v.state = victimSpared
-		p.slurm = append(p.slurm, v)
-		return nil
-	case p.spare[v.id] || p.target.Owner != nil && !p.host.OwnedBy(v.id, *p.target.Owner):
-		v.state = victimSpared
-		p.result.Spared = append(p.result.Spared, v.id)
-		return nil
-	case v.stat.State == 'T':
-		p.alreadyStopped(v)
-		return nil
-	}
-	v.state, v.stopped = victimTold, true
-	return who.send(unix.SIGSTOP)
-}
-
-// alreadyStopped takes a stopped process as ours only if we stopped it before,
-// and by SIGSTOP where the kernel tells.
-func (p *pausing) alreadyStopped(v *victim) {
-	bySIGSTOP := v.stat.StopSignal == 0 || v.stat.StopSignal == int(unix.SIGSTOP)
-	if p.mine[v.id] && bySIGSTOP {
-		v.state, v.stopped = victimTold, true // told earlier; to be confirmed like the others
-		return
-	}
-	v.state = victimStopped
-	p.result.Foreign = append(p.result.Foreign, v.id)
-}
-
 // confirm looks at those that were told and not seen stopped yet.
 func (p *pausing) confirm() error {
 	p.running = 0
@@ -242,8 +141,8 @@ func (p *pausing) confirm() error {
 		if v.state != victimTold {
 			continue
 		}
-		if err := p.look(v); err != nil {
-			return err
+		if err := p.look(v, -1); err != nil {
+			return fmt.Errorf("pause: %w", err)
 		}
 		if v.state == victimTold {
 			p.running++
@@ -259,15 +158,16 @@ func (p *pausing) confirm() error {
 	return nil
 }
 
-// look reads the state of one process that was told to stop.
-func (p *pausing) look(v *victim) error {
-	s, err := p.read(v)
+// look reads the state of one process that was told to stop, in its open stat or,
+// with -1, in one opened anew.
+func (p *pausing) look(v *victim, file int) error {
+	s, err := p.read(v.id, file)
 	if errors.Is(err, ErrGone) || err == nil && s.leaving() {
 		v.state = victimGone
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("pause: %w", err)
+		return err
 	}
 	s.Comm = nil
 	v.stat = s
@@ -278,7 +178,7 @@ func (p *pausing) look(v *victim) error {
 	if !v.checked && time.Since(v.since) > frozenAfter {
 		v.checked = true
 		if frozen, dir := p.host.frozenCgroup(v.id.PID); frozen {
-			return fmt.Errorf("pause: process %s in %s: %w", v.id, dir, ErrFrozen)
+			return fmt.Errorf("process %s in %s: %w", v.id, dir, ErrFrozen)
 		}
 	}
 	if (s.State == 'R' || s.State == 'S') && time.Since(v.since) > againAfter {
@@ -287,11 +187,11 @@ func (p *pausing) look(v *victim) error {
 	return nil
 }
 
-func (p *pausing) read(v *victim) (Stat, error) {
-	if v.file >= 0 {
-		return readStat(v.file, p.buf[:], v.id)
+func (p *pausing) read(id ID, file int) (Stat, error) {
+	if file >= 0 {
+		return readStat(file, p.buf[:], id)
 	}
-	return p.host.statOf(p.buf[:], v.id)
+	return p.host.statOf(p.buf[:], id)
 }
 
 // tellAgain stops a process once more for which no stop signal waits. SIGCONT
@@ -307,7 +207,7 @@ func (p *pausing) tellAgain(v *victim) error {
 		return errors.Join(send(unix.SIGCONT), send(unix.SIGSTOP))
 	})
 	if err != nil && !errors.Is(err, ErrGone) {
-		return fmt.Errorf("pause: %w", err)
+		return err
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (p *pausing) allWatched() bool {
 func (p *pausing) addNew(fresh, ids []ID) []ID {
 	for _, id := range ids {
 		if p.known[id] == nil {
-			v := &victim{id: id, file: -1}
+			v := &victim{id: id}
 			p.known[id], p.byPID[id.PID] = v, v
 			fresh = append(fresh, id)
 		}

@@ -109,13 +109,6 @@ func (who *proven) send(what unix.Signal) error {
 	return signalError(err, who.id, "send "+unix.SignalName(what))
 }
 
-// keep hands its stat file over to the caller, who closes it.
-func (who *proven) keep() int {
-	file := who.file
-	who.file = -1
-	return file
-}
-
 func (who *proven) close() {
 	who.sig.Close(who.pidfd)
 	closeFile(&who.file)

@@ -32,8 +32,8 @@ type Target struct {
 	Cgroups []string // directories whose processes of the roots' user belong to the target as well: a Slurm step's own
 	Owner   *uint32  // where set, only processes that this user may signal are stopped; others are spared
 	Mine    []ID     // stopped by an earlier pause that was not undone: not somebody else's stop
-	// Before, if any, is told of processes that are about to be stopped, each
-	// once; where it fails, the pause does.
+	// Before, if any, is told of processes that are about to be sent SIGSTOP, some at
+	// a time, each once; where it fails, they are not, and the pause fails.
 	Before func([]ID) error
 }
 
