@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,47 +35,75 @@ type Resumed struct {
 // waits for anything.
 func (h Host) Resume(set []ID) (Resumed, error) {
 	begin := time.Now()
-	var r Resumed
+	r := resuming{host: h}
 	var errs []error
-	var buf [statSize]byte
-	for _, id := range set {
-		if err := h.resumeOne(buf[:], id, &r); errors.Is(err, ErrGone) {
-			r.Gone = append(r.Gone, id)
+	for batch := range slices.Chunk(set, openAtOnce) {
+		errs = append(errs, r.resume(batch)...)
+	}
+	r.result.Latency = time.Since(begin)
+	if len(errs) > 0 {
+		return r.result, fmt.Errorf("resume: %w", errors.Join(errs...))
+	}
+	return r.result, nil
+}
+
+// resuming is one resume under way.
+type resuming struct {
+	host      Host
+	result    Resumed
+	continued []proven // of the batch
+	buf       [statSize]byte
+}
+
+// resume continues some processes and looks at each again, in the file that
+// proved it.
+func (r *resuming) resume(batch []ID) (errs []error) {
+	for _, id := range batch {
+		if err := r.one(id); errors.Is(err, ErrGone) {
+			r.result.Gone = append(r.result.Gone, id)
 		} else if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	h.stoppedAnew(&r)
-	r.Latency = time.Since(begin)
-	if len(errs) > 0 {
-		return r, fmt.Errorf("resume: %w", errors.Join(errs...))
-	}
-	return r, nil
+	r.lookAgain()
+	return errs
 }
 
-// resumeOne sends SIGCONT unless somebody else wants the process stopped. One
-// that runs is sent it as well: it may not have come to act on our stop yet.
-func (h Host) resumeOne(buf []byte, id ID, r *Resumed) error {
-	return h.withProcess(buf, id, func(s Stat, send func(unix.Signal) error) error {
-		st, err := h.status(id.PID)
-		if err != nil {
-			return err
-		}
-		if f, ok := foreignStop(s, st); ok {
-			r.Foreign = append(r.Foreign, f)
-			return nil
-		}
-		if err := send(unix.SIGCONT); err != nil {
-			return err
-		}
-		failpoint.At("resume.told")
-		if s.stopped() || st.AllPending().Has(unix.SIGSTOP) {
-			r.Continued = append(r.Continued, id)
-		} else {
-			r.Running = append(r.Running, id)
-		}
-		return nil
-	})
+func (r *resuming) one(id ID) error {
+	who, err := r.host.prove(r.buf[:], id)
+	if err != nil {
+		return err
+	}
+	continued, err := r.tell(&who)
+	if !continued {
+		who.close()
+		return err
+	}
+	r.continued = append(r.continued, who)
+	return nil
+}
+
+// tell sends SIGCONT unless somebody else wants the process stopped, and says
+// whether that continued it. One that runs is sent it as well: it may not have
+// come to act on our stop yet.
+func (r *resuming) tell(who *proven) (continued bool, err error) {
+	st, err := r.host.status(who.id.PID)
+	if err != nil {
+		return false, err
+	}
+	if f, ok := foreignStop(who.stat, st); ok {
+		r.result.Foreign = append(r.result.Foreign, f)
+		return false, nil
+	}
+	if err := who.send(unix.SIGCONT); err != nil {
+		return false, err
+	}
+	failpoint.At("resume.told")
+	if who.stat.stopped() || st.AllPending().Has(unix.SIGSTOP) {
+		return true, nil
+	}
+	r.result.Running = append(r.result.Running, who.id)
+	return false, nil
 }
 
 // foreignStop tells somebody else's stop from ours. A waiting SIGSTOP is ours
@@ -92,17 +121,18 @@ func foreignStop(s Stat, st Status) (ForeignStop, bool) {
 	return f, f.Pending != 0 || f.StopSignal != 0
 }
 
-// stoppedAnew moves those that are stopped although they were continued to the
-// foreign ones: somebody stopped them since.
-func (h Host) stoppedAnew(r *Resumed) {
-	var buf [statSize]byte
-	kept := r.Continued[:0]
-	for _, id := range r.Continued {
-		if s, err := h.statOf(buf[:], id); err == nil && s.State == 'T' {
-			r.Foreign = append(r.Foreign, ForeignStop{ID: id, StopSignal: unix.Signal(s.StopSignal)})
+// lookAgain counts those of the batch that are stopped although they were
+// continued among the foreign ones: somebody stopped them since.
+func (r *resuming) lookAgain() {
+	for i := range r.continued {
+		who := &r.continued[i]
+		if s, err := readStat(who.file, r.buf[:], who.id); err == nil && s.State == 'T' {
+			f := ForeignStop{ID: who.id, StopSignal: unix.Signal(s.StopSignal)}
+			r.result.Foreign = append(r.result.Foreign, f)
 		} else {
-			kept = append(kept, id)
+			r.result.Continued = append(r.result.Continued, who.id)
 		}
+		who.close()
 	}
-	r.Continued = kept
+	r.continued = r.continued[:0]
 }
