@@ -187,8 +187,8 @@ func TestScriptsOfEveryShape(t *testing.T) {
 	scripts := map[string]string{
 		"direct":  trainer,
 		"by srun": "srun " + trainer,
-		"packed steps": fmt.Sprintf("srun --overlap --gimbal-pack --gimbal-memory=2GiB %[1]s &\n"+
-			"srun --overlap --gimbal-pack --gimbal-memory=2GiB %[1]s &\nwait -n && wait", trainer),
+		"packed steps": fmt.Sprintf("srun -n1 --overlap --gimbal-pack --gimbal-memory=2GiB %[1]s &\n"+
+			"srun -n1 --overlap --gimbal-pack --gimbal-memory=2GiB %[1]s &\nwait -n && wait", trainer),
 	}
 	jobs := map[string]int{}
 	for name, script := range scripts {
