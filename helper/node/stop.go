@@ -34,6 +34,9 @@ type listener struct {
 // signals; root processes come first.
 const maxListeners = 32
 
+// maxAsked bounds how many are asked whether they catch a signal.
+const maxAsked = 8 * maxListeners
+
 func (g grip) empty() bool { return len(g.procs)+len(g.frozen) == 0 }
 
 // take stops a tenant: by the freezer where it has cgroups of its own, else by
@@ -107,9 +110,13 @@ func (n *Node) free(g grip) (grip, error) {
 
 // without lists those of all that are in none of the others.
 func without[T comparable](all []T, others ...[]T) []T {
+	have := map[T]bool{}
+	for _, x := range slices.Concat(others...) {
+		have[x] = true
+	}
 	var out []T
 	for _, x := range all {
-		if !slices.ContainsFunc(others, func(o []T) bool { return slices.Contains(o, x) }) {
+		if !have[x] {
 			out = append(out, x)
 		}
 	}
@@ -168,8 +175,8 @@ func (n *Node) listeners(t proc.Target, g grip) []listener {
 		isRoot[r] = true
 		add(r)
 	}
-	for _, id := range n.Tracker.Members(t.Roots...) {
-		if len(out) >= maxListeners {
+	for asked, id := range n.Tracker.Members(t.Roots...) {
+		if len(out) >= maxListeners || asked == maxAsked {
 			break
 		}
 		if !isRoot[id] && n.catchesAny(id) {

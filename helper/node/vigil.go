@@ -26,6 +26,10 @@ const maxKept = 1024
 // wait.
 const cycle = 8
 
+// maxLooks bounds how many of them one look takes in: with very many processes a
+// cycle lasts longer.
+const maxLooks = 64
+
 // vigil is the tenant's for its grip of now. The caller holds e.op.
 func (n *Node) vigil(e *entry) *vigil {
 	g := e.grip
@@ -92,7 +96,7 @@ func (v *vigil) look(n *Node, e *entry) (runs bool, came proc.SigSet) {
 		}
 	}
 	all := len(v.grip.frozen) + len(v.grip.procs)
-	for v.due += all; v.due >= cycle && !runs; v.due -= cycle {
+	for v.due += min(all, maxLooks*cycle); v.due >= cycle && !runs; v.due -= cycle {
 		runs = v.goesOn(n, v.next%all)
 		v.next++
 	}

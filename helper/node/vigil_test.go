@@ -52,6 +52,22 @@ func TestASignalForAFrozenTenantIsSeen(t *testing.T) {
 	eventually(t, "the files to be closed", func() bool { return files() == 0 })
 }
 
+// TestOneOfVeryManyContinuedIsSeen: whoever it is, its turn to be looked at comes.
+func TestOneOfVeryManyContinuedIsSeen(t *testing.T) {
+	s := newStage(t, func(p *node.Parts) { p.StopTimeout = patience })
+	k := launch(t, "i=0; while [ $i -lt 520 ]; do sleep 1000 & i=$((i+1)); done; sleep 1000 & echo $!; wait")
+	last := k.child(t)
+	id := s.register(1, k.id)
+	s.mustDo(model.PrimPause, id)
+	if err := unix.Kill(last.PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if ev := s.await(model.EvContinued, 0); ev.Tenant != id {
+		t.Errorf("%+v", ev)
+	}
+	wantAll(t, proc.ConditionRunning, k.id, last)
+}
+
 // TestTheEndOfAPausedTenantClosesItsFiles: nobody continues it first.
 func TestTheEndOfAPausedTenantClosesItsFiles(t *testing.T) {
 	s := newStage(t)
