@@ -45,7 +45,7 @@ func newStage(t *testing.T, change ...func(*node.Parts)) *stage {
 		Grant:   func(model.Registration) model.Terms { return model.Terms{Weight: 1} },
 		Resolve: func(gpus []string, _ string, _ []model.GPU) ([]string, error) { return gpus, nil },
 		Clock:   func() time.Duration { return time.Second + time.Since(begin) }, Wall: time.Now,
-		StopTimeout: time.Second, Every: 50 * time.Millisecond, Stale: time.Minute,
+		StopTimeout: patience, Every: 50 * time.Millisecond, Stale: time.Minute,
 	}
 	for _, f := range change {
 		f(&p)
