@@ -121,7 +121,7 @@ func TestCourse(t *testing.T) {
 // is told last.
 func TestCourseOfAClockSetBack(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		sub, err := os.MkdirTemp(dir, "")
 		if err != nil {
 			t.Fatal(err)

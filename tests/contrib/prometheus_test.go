@@ -3,7 +3,6 @@ package contrib
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -215,11 +214,15 @@ func startPrometheus(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
-	cmd := exec.CommandContext(t.Context(), program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address="+address)
+	cmd := exec.CommandContext(t.Context(), program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0")
 	cmd.Dir = dir
-	var log strings.Builder
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &log, &log, time.Second
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	said := func() string { text, _ := os.ReadFile(log.Name()); return string(text) }
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = log, log, time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +230,16 @@ func startPrometheus(t *testing.T) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Log(log.String())
+			t.Log(said())
 		}
+	})
+	var address string
+	waitFor(t, "Prometheus says where it listens", func() bool {
+		m := listens.FindStringSubmatch(said())
+		if m != nil {
+			address = m[1]
+		}
+		return m != nil
 	})
 	waitFor(t, "Prometheus is ready", func() bool {
 		resp, err := http.Get("http://" + address + "/-/ready")
@@ -240,15 +251,9 @@ func startPrometheus(t *testing.T) string {
 	return address
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+// listens is the line by which Prometheus says where: on a port that nobody else
+// can have taken.
+var listens = regexp.MustCompile(`"Listening on" address=(127\.0\.0\.1:\d+)`)
 
 func waitFor(t *testing.T, what string, reached func() bool) {
 	t.Helper()

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // soak is a node under random load and random faults.
@@ -42,13 +44,13 @@ launch_grace = "3s"
 // it does without Gimbal. GIMBAL_SOAK says for how long, GIMBAL_SEED repeats a
 // run's choices.
 func TestSoak(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
 	length, err := time.ParseDuration(os.Getenv("GIMBAL_SOAK"))
 	if err != nil {
-		length = 25 * time.Second
+		length, seed = 25*time.Second, draw.Seed(t)
 	}
-	seed, err := strconv.ParseUint(os.Getenv("GIMBAL_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
+	if given, err := strconv.ParseUint(os.Getenv("GIMBAL_SEED"), 10, 64); err == nil {
+		seed = given
 	}
 	t.Logf("GIMBAL_SOAK=%s GIMBAL_SEED=%d", length, seed)
 	o := Options{Policies: map[string]string{"timeslice": soakTurns},

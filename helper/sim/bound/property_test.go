@@ -17,6 +17,7 @@ import (
 	"github.com/gimbal-hpc/gimbal/helper/sim/node"
 	"github.com/gimbal-hpc/gimbal/helper/sim/speed"
 	"github.com/gimbal-hpc/gimbal/policies"
+	"github.com/gimbal-hpc/gimbal/tests/draw"
 )
 
 // kinds is how many models the made-up traces have.
@@ -65,7 +66,7 @@ func made(r *rand.Rand, n, gpus int, staged bool) []sim.Job {
 // rules on Slurm's placement not those for seated jobs either. (antman is left out: its
 // guaranteed jobs are never slowed down, which no model of sharing has.)
 func TestNobodyIsBetter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		nodes, per := rapid.IntRange(1, 2).Draw(t, "nodes"), rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "gpus")
 		staged := rapid.Bool().Draw(t, "staged")
