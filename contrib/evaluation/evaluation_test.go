@@ -158,6 +158,12 @@ func TestOneScenarioAgain(t *testing.T) {
 	if len(again.Scenarios) != 2 || again.Scenarios[0].Jobs != 2 || again.Scenarios[1].Jobs != 1 {
 		t.Errorf("%+v", again.Scenarios)
 	}
+	one := finding{scenario: scenario{Name: "trace1"}, Policies: []entry{{Policy: "b", Kind: "ours"}}}
+	again.Scenarios[0].Policies = []entry{{Policy: "b", Kind: "old"}, {Policy: "a", Kind: "ours"}}
+	one.keep(again)
+	if len(one.Policies) != 2 || one.Policies[0].Policy != "a" || one.Policies[1].Kind != "ours" {
+		t.Errorf("one policy again, and the other stays: %+v", one.Policies)
+	}
 	o.jobs = 200
 	if _, err := o.before(); err == nil || !strings.Contains(err.Error(), "--jobs 100") {
 		t.Errorf("results of other options are added to: %v", err)

@@ -43,7 +43,7 @@ func main() {
 	f.IntVar(&o.turns, "turns", 10, "least number of turns that a job gets before it ends")
 	f.IntVar(&o.shards, "shards", node.DefaultSlots, "tenants that Slurm lets share a GPU, at most 4")
 	f.StringVar(&o.only, "only", "", "only the scenarios whose name begins with `TEXT`; the others in results.json stay")
-	f.StringSliceVar(&o.policies, "policy", nil, "only these policies `A,B,…`")
+	f.StringSliceVar(&o.policies, "policy", nil, "only these policies `A,B,…`; the others in results.json stay")
 	switch err := f.Parse(os.Args[1:]); {
 	case errors.Is(err, pflag.ErrHelp):
 		return
@@ -89,6 +89,9 @@ func (o *options) run(progress io.Writer) error {
 		}
 		for _, p := range replayed {
 			found.Policies = append(found.Policies, entry{p.Policy, kinds[p.Policy], p.Summary})
+		}
+		if len(o.policies) > 0 {
+			found.keep(r)
 		}
 		r.put(found)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 )
@@ -37,11 +38,11 @@ type entry struct {
 	sim.Summary
 }
 
-// before is the results of other scenarios that stay: those in results.json if
-// not all are replayed, which must have been made with the same options.
+// before is the results that stay: those in results.json if not all scenarios, or
+// policies, are replayed, which must have been made with the same options.
 func (o *options) before() (*results, error) {
 	r := &results{Jobs: o.jobs, Turns: o.turns, Shards: o.shards}
-	if o.only == "" {
+	if o.only == "" && len(o.policies) == 0 {
 		return r, nil
 	}
 	path := filepath.Join(o.out, "results.json")
@@ -60,6 +61,22 @@ func (o *options) before() (*results, error) {
 		return nil, fmt.Errorf("%s was made with --jobs %d --turns %d --shards %d: give the same, or another folder with --out", path, old.Jobs, old.Turns, old.Shards)
 	}
 	return old, nil
+}
+
+// keep takes over from earlier results of the scenario the policies that were not
+// replayed.
+func (f *finding) keep(before *results) {
+	for i := range before.Scenarios {
+		if before.Scenarios[i].Name != f.Name {
+			continue
+		}
+		for _, e := range before.Scenarios[i].Policies {
+			if f.named(e.Policy) == nil {
+				f.Policies = append(f.Policies, e)
+			}
+		}
+	}
+	slices.SortStableFunc(f.Policies, func(a, b entry) int { return strings.Compare(a.Kind+a.Policy, b.Kind+b.Policy) })
 }
 
 // put takes a scenario in, at its place, instead of what was there of it.

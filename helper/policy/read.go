@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -192,7 +193,19 @@ func userSum(f func(*view) float64) func(*env, *view) float64 {
 	}
 }
 
-// behind counts those whom a tenant's work delays where they go by rank.
+// contested is on how many of the tenant's GPUs others take turns too.
+func contested(e *env, v *view) float64 {
+	n := 0.0
+	for _, s := range v.seats {
+		if slices.ContainsFunc(e.d.gpus[s].pack, func(o *view) bool { return o != v && o.counts }) {
+			n++
+		}
+	}
+	return n
+}
+
+// followers counts those whom a tenant's work delays where they go by rank. One on
+// several GPUs waits on each of them for a part of its time.
 func followers(e *env, v *view) float64 {
 	g := e.g
 	if g == nil {
@@ -201,8 +214,11 @@ func followers(e *env, v *view) float64 {
 	n := 0.0
 	for _, o := range g.packOr() {
 		if o.counts && o.rank <= v.rank {
-			n++
+			n += o.part()
 		}
 	}
-	return math.Max(n, 1)
+	return math.Max(n, v.part())
 }
+
+// part is what a tenant counts for on one of its GPUs: on all together for 1.
+func (v *view) part() float64 { return 1 / float64(max(1, len(v.seats))) }
