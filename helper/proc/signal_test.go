@@ -55,7 +55,8 @@ func TestPauseOfManyKeepsFewFilesOpen(t *testing.T) {
 			if fail == 0 && (err != nil || len(p.Stopped) != 151) || fail != 0 && !errors.Is(err, errRefused) {
 				t.Fatalf("%d stopped, %v", len(p.Stopped), err)
 			}
-			if count.most > before+2*openAtOnce {
+			const others = 8 // of the tracker's goroutines, and to read a status
+			if count.most > before+2*openAtOnce+others {
 				t.Errorf("%d files open, %d before", count.most, before)
 			}
 			if _, err := tr.host.Resume(p.Stopped); err != nil {
