@@ -30,6 +30,7 @@ func TestLearnsSpeeds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := Start(t, Options{NoSlurm: true, Policy: "together",
 				Config: fmt.Sprintf("[run]\nallow = \"yes\"\n[learn]\nwindow = %q\n", window)})
+			goFirst(t, s.DaemonPID())
 			a, endA := s.command(t, c.unset, "a", "--gpu-ms", "20", "--cpu-ms", "5")
 			s.lasts(t, "a", each)
 			b, endB := s.command(t, c.unset, "b", "--gpu-ms", "10", "--cpu-ms", "15")

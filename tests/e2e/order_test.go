@@ -77,6 +77,7 @@ func (s *Stack) waitStates(t *testing.T, want map[int]string) {
 
 // goFirst has these processes, and what they start, run whenever they can until the
 // test ends, where that is allowed: what else the machine does is not to be measured.
+// Trainers do so by themselves; a script around one does not, and is slow to stop.
 func goFirst(t *testing.T, pids ...int) {
 	t.Helper()
 	set := func(a unix.SchedAttr) {

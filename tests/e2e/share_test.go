@@ -56,7 +56,7 @@ func TestPriorityProtects(t *testing.T) {
 	pack := func(class string, shards int) []string {
 		return []string{fmt.Sprintf("--gres=shard:%d", shards), "--gimbal-pack", "--gimbal-memory=2GiB", "--gimbal-class=" + class}
 	}
-	low := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 20 --cpu-ms 2"), pack("opportunistic", 2)...)
+	low := s.Sbatch(t, "exec "+Trainer("--memory 2GiB --gpu-ms 20 --cpu-ms 2"), pack("opportunistic", 2)...)
 	s.waitComputes(t, low)
 	high := s.Sbatch(t, busy, pack("guaranteed", 2)...)
 	alone := s.Sbatch(t, busy, pack("guaranteed", 1)...) // GPU 0 has four shards

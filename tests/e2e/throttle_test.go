@@ -40,7 +40,7 @@ func TestThrottle(t *testing.T) {
 	const share, period = 0.3, 200 * time.Millisecond
 	s := Start(t, Options{Policy: "throttled", Policies: map[string]string{"throttled": throttled("false", share, period)}})
 	goFirst(t, s.DaemonPID())
-	id := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
+	id := s.Sbatch(t, "exec "+Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
 	s.waitComputes(t, id)
 	time.Sleep(500 * time.Millisecond)
 	before := simgpu.Now()
@@ -104,7 +104,7 @@ func TestQosThrottles(t *testing.T) {
 	s := Start(t, Options{Policy: "qos", Policies: map[string]string{"qos": text}})
 	goFirst(t, s.DaemonPID())
 	pack := []string{oneShard, "--gimbal-pack", "--gimbal-memory=2GiB"}
-	low := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0"), append(pack, "--gimbal-class=opportunistic")...)
+	low := s.Sbatch(t, "exec "+Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0"), append(pack, "--gimbal-class=opportunistic")...)
 	s.waitComputes(t, low)
 	high := s.Sbatch(t, Trainer("--memory 2GiB --gpu-ms 20 --cpu-ms 0"), append(pack, "--gimbal-class=guaranteed")...)
 	s.waitComputes(t, high)
