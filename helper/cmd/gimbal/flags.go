@@ -46,3 +46,18 @@ func noArguments(f *pflag.FlagSet, hint string) error {
 	}
 	return fmt.Errorf("%q is no option%s", f.Arg(0), hint)
 }
+
+// oneOf refuses two of some options that each ask for another answer.
+func oneOf(f *pflag.FlagSet, options ...string) error {
+	first := ""
+	for _, name := range options {
+		switch {
+		case f.Lookup(name).Value.String() != "true":
+		case first != "":
+			return fmt.Errorf("--%s and --%s ask for two answers: give one of them", first, name)
+		default:
+			first = name
+		}
+	}
+	return nil
+}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -52,8 +52,10 @@ func runReport(args []string, w world) int {
 	f := r.set()
 	var q model.StatusQuery
 	check := func() (err error) {
-		q, err = r.query(f.Args(), w.now())
-		return err
+		if q, err = r.query(f.Args(), w.now()); err != nil {
+			return err
+		}
+		return r.apart()
 	}
 	if code, over := parse(f, args, w, reportUsage, check); over {
 		return code
@@ -73,6 +75,21 @@ func runReport(args []string, w world) int {
 		return failure(w, "report", werr)
 	}
 	return exitFor(err)
+}
+
+// apart refuses what would overwrite gimbald's journal, or be mixed.
+func (r *reportFlags) apart() error {
+	r.place()
+	kept, _ := filepath.Glob(filepath.Join(r.state, "*")) // of a folder that is not there: none
+	var inputs []named
+	for _, path := range kept {
+		inputs = append(inputs, named{"--state-dir", path})
+	}
+	outputs := []named{{"--html", r.html}, {"--svg", r.svg}}
+	if r.text {
+		outputs = append(outputs, named{"--text", "-"})
+	}
+	return apart(inputs, outputs)
 }
 
 // reportSpan is how far back a report looks where nothing is said.
@@ -178,7 +195,7 @@ func (r *reportFlags) write(rep *report.Report, w world) error {
 			continue
 		}
 		said = true
-		if err := writeTo(to.path, w.stdout, to.write); err != nil {
+		if err := writeTo(to.path, w.stdout, "write the report", to.write); err != nil {
 			return err
 		}
 	}
@@ -188,26 +205,6 @@ func (r *reportFlags) write(rep *report.Report, w world) error {
 		return rep.WriteText(w.stdout, t.terminal(w.stdout, w))
 	case !said:
 		return page(w.stdout)
-	}
-	return nil
-}
-
-// writeTo writes a file, or to standard output where the path is "-".
-func writeTo(path string, stdout io.Writer, write func(io.Writer) error) error {
-	if path == "-" {
-		return write(stdout)
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	var b strings.Builder
-	err = write(&b)
-	if err == nil {
-		_, err = f.WriteString(b.String())
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the report to %s: %w", path, err)
 	}
 	return nil
 }

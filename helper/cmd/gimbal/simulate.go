@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/gimbal-hpc/gimbal/helper/policy"
+	"github.com/gimbal-hpc/gimbal/helper/report"
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
 	"github.com/gimbal-hpc/gimbal/helper/sim/cost"
@@ -63,8 +65,8 @@ func (s *simulation) set() *pflag.FlagSet {
 	f.StringVar(&s.cost, "cost", "none", "what restarts cost: none, muri or a `FILE`")
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the policies that draw lots, a `number`")
 	f.BoolVar(&s.json, "json", false, "print JSON")
-	f.StringVar(&s.csv, "csv", "", "also write every job's times to `FILE`")
-	f.StringVar(&s.html, "html", "", "also draw the results as an offline page to `FILE`")
+	f.StringVar(&s.csv, "csv", "", "also write every job's times to `FILE`; - for standard output, without the table")
+	f.StringVar(&s.html, "html", "", "also draw the results as an offline page to `FILE`; - for standard output, without the table")
 	f.StringVar(&s.journal, "journal", "", "also write what each node did to `FOLDER`, for gimbal explain, timeline and report; of the policies of the node")
 	return f
 }
@@ -128,6 +130,12 @@ func (s *simulation) check(rest []string, given func(string) bool) error {
 	if _, err := parseMiB(s.gpuMemory); err != nil {
 		return fmt.Errorf("--gpu-memory: %w", err)
 	}
+	if s.journal == "-" {
+		return errors.New("--journal - is no folder: standard output takes --csv or --html")
+	}
+	if err := s.apart(); err != nil {
+		return err
+	}
 	if s.journal != "" {
 		s.journals = &journals{dir: s.journal, nodes: s.nodes}
 	}
@@ -152,10 +160,13 @@ func (s *simulation) run(stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := s.writeFiles(results, said); err != nil {
+	if err := s.writeFiles(stdout, results, said); err != nil {
 		return err
 	}
-	if s.json {
+	switch {
+	case s.csv == "-" || s.html == "-":
+		return nil
+	case s.json:
 		return study.WriteJSON(stdout, results)
 	}
 	return study.WriteTable(stdout, results)
@@ -176,17 +187,38 @@ func (s *simulation) replay(jobs []sim.Job, config sim.Config, stderr io.Writer)
 	return results, err
 }
 
-// writeFiles writes what was asked for beside the table.
-func (s *simulation) writeFiles(results []study.Result, said []string) error {
+// writeFiles writes what was asked for beside the table, or in its place.
+func (s *simulation) writeFiles(stdout io.Writer, results []study.Result, said []string) error {
 	if s.csv != "" {
-		if err := writeJobs(s.csv, results); err != nil {
+		jobs := func(out io.Writer) error { return study.WriteJobs(out, results) }
+		if err := writeTo(s.csv, stdout, "writing the jobs", jobs); err != nil {
 			return err
 		}
 	}
-	if s.html != "" {
-		return s.writePage(results, said)
+	if s.html == "" {
+		return nil
 	}
-	return nil
+	return writeTo(s.html, stdout, "writing the page", func(out io.Writer) error {
+		return report.WritePage(out, newPage(s, results, said).build())
+	})
+}
+
+// apart refuses what would overwrite an input, or be mixed.
+func (s *simulation) apart() error {
+	inputs := []named{{"--trace", s.trace}, {"--interference", s.interference}}
+	if s.cost != "none" && s.cost != "muri" {
+		inputs = append(inputs, named{"--cost", s.cost})
+	}
+	for _, name := range s.policies {
+		if filepath.Ext(name) == ".toml" {
+			inputs = append(inputs, named{"--policy", name})
+		}
+	}
+	outputs := []named{{"--csv", s.csv}, {"--html", s.html}, {"--journal", s.journal}}
+	if s.json {
+		outputs = append(outputs, named{"--json", "-"})
+	}
+	return apart(inputs, outputs)
 }
 
 // readTrace reads the job history, from standard input where it is "-".
@@ -243,17 +275,6 @@ func notes(w io.Writer, texts []string) {
 	for _, n := range texts {
 		fmt.Fprintf(w, "gimbal simulate: note: %s\n", n)
 	}
-}
-
-func writeJobs(path string, results []study.Result) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("writing the jobs: %w", err)
-	}
-	if err := errors.Join(study.WriteJobs(f, results), f.Close()); err != nil {
-		return fmt.Errorf("writing the jobs to %s: %w", path, err)
-	}
-	return nil
 }
 
 // parseMiB reads a size with its unit, such as 32GiB, as MiB. "" is 0.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/gimbal-hpc/gimbal/helper/report"
@@ -30,19 +28,6 @@ type page struct {
 	notes   []string
 	window  study.Window
 	time    report.Axis
-}
-
-// writePage writes the page to a file.
-func (s *simulation) writePage(results []study.Result, notes []string) error {
-	f, err := os.Create(s.html)
-	if err != nil {
-		return fmt.Errorf("writing the page: %w", err)
-	}
-	p := newPage(s, results, notes)
-	if err := errors.Join(report.WritePage(f, p.build()), f.Close()); err != nil {
-		return fmt.Errorf("writing the page to %s: %w", s.html, err)
-	}
-	return nil
 }
 
 func newPage(s *simulation, results []study.Result, notes []string) *page {

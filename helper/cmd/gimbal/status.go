@@ -93,7 +93,12 @@ func (s *statusFlags) set() *pflag.FlagSet {
 func runStatus(args []string, w world) int {
 	var s statusFlags
 	f := s.set()
-	check := func() error { return noArguments(f, "; a job is given with -j") }
+	check := func() error {
+		if err := oneOf(f, "self", "gpus", "daemon", "all-nodes"); err != nil {
+			return err
+		}
+		return noArguments(f, "; a job is given with -j")
+	}
 	if code, over := parse(f, args, w, statusUsage, check, func() string { return statusNotes }); over {
 		return code
 	}
