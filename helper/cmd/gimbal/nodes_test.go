@@ -105,6 +105,31 @@ func TestAllNodes(t *testing.T) {
 	}
 }
 
+// TestAllNodesTellsWhy: what gimbal says on a node is shown, not what srun says
+// about itself before and after it.
+func TestAllNodesTellsWhy(t *testing.T) {
+	const noise, died = "srun: error: cluster configuration lacks support for cpu binding", "srun: error: n0: task 0: Exited with exit code 3"
+	const own, slurms = "gimbal status: no gimbald listens", "srun: error: Unable to create step for job 7: Node n0 is down"
+	for _, tc := range []struct{ stderr, want string }{
+		{noise + "\n" + own + "\n" + died, own},
+		{died + "\n" + own, own},
+		{noise + "\n" + slurms, slurms},
+		{slurms + "\n" + noise, slurms},
+		{noise + "\nslurmstepd: error: execve(): no such file\n" + died, "slurmstepd: error: execve(): no such file"},
+		{noise, "exit status 3"},
+	} {
+		dir := fakeSlurm(t, "7|RUNNING|N/A|5:00|n0|None")
+		script := "#!/bin/sh\ncat >&2 <<'X'\n" + tc.stderr + "\nX\nexit 3\n"
+		if err := os.WriteFile(filepath.Join(dir, "srun"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, errs, code := gimbalCommand("status", "--all-nodes", "-j", "7")
+		if code != exitUnreachable || !strings.HasSuffix(errs, tc.want+"\n") {
+			t.Errorf("of %q: exit %d, %q; want %q at its end", tc.stderr, code, errs, tc.want)
+		}
+	}
+}
+
 func TestAllNodesRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		job  string
