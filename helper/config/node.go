@@ -21,6 +21,17 @@ func NodePath(path, node string) string {
 	return strings.ReplaceAll(path, perNode, node)
 }
 
+// PerNode tells whether a path depends on the node's name.
+func PerNode(path string) bool { return strings.Contains(path, perNode) }
+
+// CheckNode refuses what cannot be a node's name.
+func CheckNode(name string) error {
+	if !nodeName.MatchString(name) {
+		return fmt.Errorf("%q is not a node's name", name)
+	}
+	return nil
+}
+
 // own are the paths that belong to one daemon alone.
 func (c *Config) own() []*string {
 	return []*string{&c.Socket.Path, &c.Node.StateDir, &c.Node.PendingDir, &c.Metrics.Textfile}
@@ -30,7 +41,7 @@ func (c *Config) own() []*string {
 // that several daemons can share a host and a configuration.
 func (c *Config) PerNode() bool {
 	for _, p := range c.own() {
-		if strings.Contains(*p, perNode) {
+		if PerNode(*p) {
 			return true
 		}
 	}
@@ -39,8 +50,8 @@ func (c *Config) PerNode() bool {
 
 // AtNode puts the node's name into the paths that have %n.
 func (c *Config) AtNode(node string) error {
-	if !nodeName.MatchString(node) {
-		return fmt.Errorf("%q is not a node's name: it cannot stand for %s in a path", node, perNode)
+	if err := CheckNode(node); err != nil {
+		return fmt.Errorf("%w: it cannot stand for %s in a path", err, perNode)
 	}
 	for _, p := range c.own() {
 		*p = NodePath(*p, node)

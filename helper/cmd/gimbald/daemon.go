@@ -112,7 +112,10 @@ func serve(path, node, private string, stderr io.Writer) error {
 func (d *daemon) open(ctx context.Context) error {
 	var err error
 	if d.server, err = wire.Listen(d.cfg.Socket.Path, wire.Options{Mode: d.cfg.Socket.Mode, Wait: lockfile.Wait, Refused: d.refused}); err != nil {
-		return err
+		if d.private != "" {
+			return err
+		}
+		return asRoot(err, os.Geteuid(), filepath.Dir(d.cfg.Socket.Path))
 	}
 	failpoint.At("start.listening")
 	d.slurm = newSlurm(d.cfg)

@@ -77,6 +77,7 @@ func TestRunExitCodes(t *testing.T) {
 	}
 	t.Setenv("SLURMD_NODENAME", "")
 	several := write("several.toml", "[node]\nstate_dir = \"/var/lib/gimbal/%n\"\n")
+	named := write("named.toml", "[node]\nname = \"a b\"\n")
 	good, bad := write("good.toml", ""), write("bad.toml", "\n[sample]\nintervall = \"1s\"\n")
 	for _, c := range []struct {
 		args           []string
@@ -98,6 +99,9 @@ func TestRunExitCodes(t *testing.T) {
 		{[]string{"-c", several}, exitFailed, "", "has %n"},
 		{[]string{"--check", "-c", several, "-N", "n7"}, exitOK, `"/var/lib/gimbal/n7"`, ""},
 		{[]string{"--check", "-c", several, "--node=../etc"}, exitFailed, "", "is not a node's name"},
+		{[]string{"--check", "-c", good, "--node", "a/b"}, exitFailed, "", `"a/b" is not a node's name`},
+		{[]string{"-c", good, "--node", "a/b"}, exitFailed, "", `"a/b" is not a node's name`},
+		{[]string{"--check", "-c", named}, exitFailed, "", `"a b" is not a node's name`},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(c.args, &stdout, &stderr)
@@ -106,6 +110,28 @@ func TestRunExitCodes(t *testing.T) {
 		}
 		if c.code != exitOK && stdout.Len() > 0 {
 			t.Errorf("%v: failed and wrote %s", c.args, stdout.String())
+		}
+	}
+}
+
+// TestAsRoot: a user who starts root's daemon is told to be root, not what is wrong
+// with root's folders.
+func TestAsRoot(t *testing.T) {
+	dir, cause := t.TempDir(), errors.New("folder")
+	const somebody = 65534
+	for _, c := range []struct {
+		uid  int
+		dir  string
+		want string
+	}{
+		{0, dir, "folder"},
+		{os.Geteuid(), dir, "folder"},
+		{somebody, dir, "run as root, not as uid 65534: folder"},
+		{somebody, filepath.Join(dir, "none"), "run as root, not as uid 65534: folder"},
+		{0, filepath.Join(dir, "none"), "folder"},
+	} {
+		if err := asRoot(cause, c.uid, c.dir); err.Error() != c.want || !errors.Is(err, cause) {
+			t.Errorf("uid %d, %s: %v, want %s", c.uid, c.dir, err, c.want)
 		}
 	}
 }

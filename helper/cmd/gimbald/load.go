@@ -3,8 +3,11 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
@@ -36,6 +39,11 @@ func load(path, node string) (*config.Config, *policy.Set, []string, error) {
 // what Slurm says depends on whether slurmctld answers, and a daemon that lost
 // its state for that would leave jobs stopped.
 func atNode(c *config.Config, node string) error {
+	if told := cmp.Or(node, c.Node.Name); told != "" {
+		if err := config.CheckNode(told); err != nil {
+			return err
+		}
+	}
 	if !c.PerNode() {
 		return nil
 	}
@@ -60,4 +68,14 @@ func inForce(c *config.Config, notes []string) []string {
 		}
 	}
 	return out
+}
+
+// asRoot says of a failure at a folder that is not the user's own, or that only
+// root may make, that root is to start the daemon.
+func asRoot(err error, uid int, dir string) error {
+	var st unix.Stat_t
+	if uid == 0 || unix.Stat(dir, &st) == nil && int(st.Uid) == uid {
+		return err
+	}
+	return fmt.Errorf("run as root, not as uid %d: %w", uid, err)
 }
