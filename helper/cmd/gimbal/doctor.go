@@ -125,8 +125,13 @@ func (d *doctor) isNode() bool {
 
 // atNode puts this node's name for %n.
 func (d *doctor) atNode(path string) string {
-	for _, name := range d.nodeNames() {
-		return config.NodePath(path, name)
+	if !config.PerNode(path) {
+		return path
+	}
+	for _, name := range append([]string{d.toldName(), d.nameInConf()}, d.nodeNames()...) {
+		if name != "" {
+			return config.NodePath(path, name)
+		}
 	}
 	return path
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -287,22 +286,6 @@ func (d *doctor) slurmDir() string {
 	return ""
 }
 
-// nodeNames are the names by which slurm.conf may know this host, the surest
-// first.
-func (d *doctor) nodeNames() []string {
-	var out []string
-	for _, n := range []string{d.node, d.cfg.Node.Name, d.w.env("SLURMD_NODENAME")} {
-		if n != "" {
-			return []string{n}
-		}
-	}
-	if host, err := os.Hostname(); err == nil {
-		short, _, _ := strings.Cut(host, ".")
-		out = append(out, short, host)
-	}
-	return out
-}
-
 // findNode takes this node's line, with the defaults above it.
 func (c *slurmConf) findNode(names []string) {
 	defaults := map[string]string{}
@@ -330,21 +313,6 @@ func (c *slurmConf) findNode(names []string) {
 		c.nodeName, c.nodeFound, c.nodePlace = which, true, l.place()
 		return
 	}
-}
-
-// matchNode tells which node of a line goes by one of the names.
-func matchNode(l confLine, names []string) string {
-	nodes := expandNames(l.get("nodename"))
-	for _, n := range names {
-		if slices.Contains(nodes, n) {
-			return n
-		}
-		hosts := expandNames(l.get("nodehostname"))
-		if i := slices.Index(hosts, n); i >= 0 && i < len(nodes) {
-			return nodes[i]
-		}
-	}
-	return ""
 }
 
 // at tells where a value stands, for a finding.

@@ -101,7 +101,7 @@ func (d *doctor) checkGres() {
 		return
 	}
 	if !d.conf.nodeFound {
-		d.warn("gres", "Say its name there: --node NAME", "slurm.conf has no node called %s", strings.Join(d.nodeNames(), " or "))
+		d.noNode()
 		return
 	}
 	c, err := d.gres()

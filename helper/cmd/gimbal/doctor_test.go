@@ -99,7 +99,7 @@ func TestDoctorFinds(t *testing.T) {
 			h.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-1]\n")
 		}, []string{`warning gres: .*has no shards`}},
 		"shards differ":          {func(h *host) { slurm(h, "shard:8", "shard:16") }, []string{`problem gres: .*16 shards, gres.conf has 8`}},
-		"unknown node":           {func(h *host) { h.doc.node = "z" }, []string{`warning gres: slurm.conf has no node called z`}},
+		"unknown node":           {func(h *host) { h.doc.node = "z" }, []string{`problem gres: slurm.conf has no node called z, no node on this host. Give gimbald the name`}},
 		"any device":             {func(h *host) { h.remove("etc/slurm/cgroup.conf") }, []string{`warning devices: any job can use any GPU`}},
 		"gimbald may not choose": {func(h *host) { h.choose() }, []string{`problem place: .*reaches its own GPUs only \(ConstrainDevices=yes\): Slurm's choice of GPUs stays. Set node.place = "slurm"`}},
 		"gimbald has no shards to choose by": {func(h *host) {
@@ -157,6 +157,59 @@ func TestDoctorFinds(t *testing.T) {
 			c.spoil(h)
 			h.expect(c.want...)
 		})
+	}
+}
+
+// appendConf adds a line for nodes of this very host, by whatever it is called.
+func (h *host) appendConf(line string) {
+	h.t.Helper()
+	name, err := os.Hostname()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	path := filepath.Join(h.dir, "etc/slurm/slurm.conf")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.write("etc/slurm/slurm.conf", string(text)+strings.ReplaceAll(line, "HOST", name)+"\n")
+}
+
+// TestDoctorKnowsAnotherName: who tells a name that Slurm has not, hears which
+// nodes it has on this host, wherever the name was told.
+func TestDoctorKnowsAnotherName(t *testing.T) {
+	for name, tell := range map[string]func(h *host){
+		"--node": func(h *host) { h.doc.node = "n9" },
+		"node.name": func(h *host) {
+			h.write("etc/gimbal/gimbald.toml", "[node]\nname = \"n9\"\n[limits]\nmax_pause = \"60s\"\n[policy]\ndir = \"/etc/gimbal/policies.d\"\n")
+		},
+		"of slurmd": func(h *host) {
+			h.doc.w.env = func(k string) string { return map[string]string{"SLURMD_NODENAME": "n9"}[k] }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := healthyHost(t)
+			h.daemon(good())
+			h.doc.node = ""
+			tell(h)
+			h.appendConf("NodeName=p[1-2] NodeHostname=HOST\nNodeName=q[1-2] NodeHostname=elsewhere,HOST")
+			h.expect(`problem gres: slurm.conf has no node called n9, on this host p1, p2, q2. Give gimbald`)
+		})
+	}
+}
+
+// TestDoctorPutsTheNameThatSlurmHas: %n of a path is the node's name in slurm.conf
+// where no name was told, not the host's.
+func TestDoctorPutsTheNameThatSlurmHas(t *testing.T) {
+	for told, want := range map[string]string{"": "p1", "n2": "n2"} {
+		h := healthyHost(t)
+		h.doc.node = told
+		h.write("etc/gimbal/gimbald.toml", "[socket]\npath = \"/run/%n/sock\"\n")
+		h.appendConf("NodeName=p1 NodeHostname=HOST")
+		h.doc.look()
+		if want := filepath.Join(h.dir, "run", want, "sock"); h.doc.socket != want {
+			t.Errorf("told %q: %s, want %s", told, h.doc.socket, want)
+		}
 	}
 }
 
