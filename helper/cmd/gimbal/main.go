@@ -70,7 +70,23 @@ func main() {
 	os.Exit(run(os.Args[1:], world{os.Stdout, os.Stderr, os.Getenv, time.Now, os.Getuid()}))
 }
 
+// run runs a command. One whose output could not be written has failed, whether or
+// not it looked.
 func run(args []string, w world) int {
+	if _, watched := w.stdout.(*help.Output); watched {
+		return dispatch(args, w)
+	}
+	out := &help.Output{Writer: w.stdout}
+	w.stdout = out
+	code := dispatch(args, w)
+	if (code == exitOK || code == exitUnreachable) && out.End("gimbal", w.stderr) {
+		return exitFailed
+	}
+	return code
+}
+
+// dispatch finds the command that is meant.
+func dispatch(args []string, w world) int {
 	all := commands()
 	if len(args) > 0 && args[0] == runChild {
 		return beChild(args[1:], w.stderr)

@@ -176,8 +176,8 @@ func statusDaemon(s source, w world) int {
 func daemonLines(d *model.DaemonReply, now time.Time) []string {
 	var out []string
 	add := func(name, value string) {
-		if value != "" {
-			out = append(out, fmt.Sprintf("%-15s %s", name+":", report.Printable(value)))
+		for line := range strings.Lines(value) {
+			out = append(out, fmt.Sprintf("%-15s %s", name+":", report.Printable(strings.TrimSuffix(line, "\n"))))
 		}
 	}
 	add("node", d.Node)

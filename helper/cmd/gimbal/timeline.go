@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 )
@@ -202,15 +203,15 @@ func (t *timelineFlags) draw(out io.Writer, line report.Timeline, w world) error
 }
 
 func isTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	f := help.File(out)
+	return f != nil && isatty.IsTerminal(f.Fd())
 }
 
 // terminal finds out what the output can show. What is no terminal gets 80
 // columns without colours, so that a file always looks the same.
 func (t *timelineFlags) terminal(out io.Writer, w world) report.Terminal {
 	term := report.Terminal{Width: 80, Color: t.color == "always", ASCII: t.ascii}
-	if f, ok := out.(*os.File); ok && isTerminal(out) {
+	if f := help.File(out); f != nil && isTerminal(out) {
 		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
 			term.Width = int(size.Col)
 		}

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
@@ -63,11 +63,10 @@ func runTop(args []string, w world) int {
 		return failure(w, "top", err)
 	}
 	s.take(snap, nil, w.now())
-	out, ok := w.stdout.(*os.File)
-	if !ok || !isatty.IsTerminal(out.Fd()) || w.env("TERM") == "dumb" {
+	if !isTerminal(w.stdout) || w.env("TERM") == "dumb" {
 		return done(w, "top", printOnce(w, s))
 	}
-	return done(w, "top", t.interact(s, out, delay, w))
+	return done(w, "top", t.interact(s, help.File(w.stdout), delay, w))
 }
 
 func (t *topFlags) check(args []string) (time.Duration, error) {

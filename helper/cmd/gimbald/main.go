@@ -41,7 +41,18 @@ type options struct {
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
+// run runs gimbald. Where its output could not be written it has failed.
 func run(args []string, stdout, stderr io.Writer) int {
+	out := &help.Output{Writer: stdout}
+	code := dispatch(args, out, stderr)
+	if code == exitOK && out.End("gimbald", stderr) {
+		return exitFailed
+	}
+	return code
+}
+
+// dispatch does what the command line asks for.
+func dispatch(args []string, stdout, stderr io.Writer) int {
 	o, err := parseFlags(args, stdout)
 	if errors.Is(err, pflag.ErrHelp) {
 		return exitOK
