@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestScriptUsage(t *testing.T) {
 		{[]string{"restart", "x", "munged"}, 2, "restart slurmctld or slurmd, not 'munged'"},
 		{[]string{"reboot", "/nonexistent/cluster"}, 1, "no cluster in /nonexistent/cluster"},
 		{[]string{"env", "/nonexistent/cluster"}, 1, "no cluster in /nonexistent/cluster"},
-		{[]string{"down", "/nonexistent/cluster"}, 0, ""},
+		{[]string{"down", "/nonexistent/cluster"}, 0, "no cluster in /nonexistent/cluster"},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -98,11 +99,15 @@ func TestScriptByHand(t *testing.T) {
 	}
 	endOwner := func() { owner.Process.Kill(); _, _ = owner.Process.Wait() }
 	t.Cleanup(func() { endOwner(); script(t, "down", dir) })
-	if out, exit := script(t, "up", dir, "--env-file", envFile, "--owner", strconv.Itoa(owner.Process.Pid)); exit != 0 {
+	out, exit := script(t, "up", dir, "--env-file", envFile, "--owner", strconv.Itoa(owner.Process.Pid), "--nodes", "2")
+	if names := regexp.MustCompile(`^up: p\d+n0 p\d+n1\n$`); exit != 0 || !names.MatchString(out) {
 		t.Fatalf("up: exit %d, %s", exit, out)
 	}
+	if out, exit := script(t, "up", dir); exit != 1 || !strings.Contains(out, "a cluster runs in "+dir) {
+		t.Errorf("up once more: exit %d, %s", exit, out)
+	}
 
-	if out, exit := script(t, "status", dir); exit != 0 || !strings.Contains(out, "n0 idle") {
+	if out, exit := script(t, "status", dir); exit != 0 || !strings.Contains(out, "n0 idle") || !strings.Contains(out, "n1 idle") {
 		t.Errorf("status: exit %d, %s", exit, out)
 	}
 	if out, _ := script(t, "list"); !strings.Contains(out, " "+dir+"\n") {
