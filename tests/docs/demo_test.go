@@ -31,7 +31,8 @@ func demo(t *testing.T, seconds string, args ...string) string {
 	return string(out)
 }
 
-// TestDemo: without Gimbal one of the two jobs dies, with it both complete.
+// TestDemo: without Gimbal one of the two jobs dies, with it both complete
+// the same work, however long one was held.
 func TestDemo(t *testing.T) {
 	out := demo(t, "6")
 	without, with, ok := strings.Cut(out, "2. The same two")
@@ -42,6 +43,9 @@ func TestDemo(t *testing.T) {
 		if !strings.Contains(with, want) {
 			t.Errorf("%q is not in\n%s", want, with)
 		}
+	}
+	if strings.Count(with, "done iterations=300 ") != 2 {
+		t.Errorf("the two do not do the same work:\n%s", with)
 	}
 }
 
