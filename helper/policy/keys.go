@@ -248,6 +248,9 @@ func setDo(b *builder, at string, v any) {
 		b.fault(at, `guard.do: a list is wanted, such as ["pause", "warn"]`)
 		return
 	}
+	if len(list) == 0 {
+		b.fault(at, `guard.do: the list is empty, so nothing is ever done; to do nothing but tell of it write ["warn"]`)
+	}
 	for _, item := range list {
 		s, ok := b.text(at, item)
 		if !ok {

@@ -103,6 +103,7 @@ func TestParseTellsWhatIsWrongAndWhere(t *testing.T) {
 		{"plan that is a text", head + "value = '1'\nplan = 'yes'", "p.toml:4:1: share.plan: true or false is wanted, not a text"},
 		{"mate in a value", head + "value = 'mate.speed'", "mate.speed is not known here; what is known in share.value: tenant, gpu"},
 		{"guard without do", "name='x'\n[[guard]]\nwhen='tenant.age > 1'", "p.toml:2:1: a guard needs do"},
+		{"guard that does nothing", "name='x'\n[[guard]]\nwhen='tenant.age > 1'\ndo = []", `p.toml:4:1: guard.do: the list is empty, so nothing is ever done; to do nothing but tell of it write ["warn"]`},
 		{"guard without when", "name='x'\n[[guard]]\ndo=['warn']", "p.toml:2:1: a guard needs when"},
 		{"guard that is one table", "name='x'\n[guard]\ndo=['warn']", "guards are a list: write [[guard]]"},
 		{"primitive", "name='x'\n[[guard]]\nwhen='tenant.age > 1'\ndo=['kill']", `p.toml:4:1: guard.do: "kill" is not allowed here`},

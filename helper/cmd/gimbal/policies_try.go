@@ -104,6 +104,9 @@ func (t *trial) check(args []string) error {
 	case t.perNode < 0 || t.shards < 0:
 		return errors.New("--gpus-per-node and --shards cannot be negative")
 	}
+	if err := checkSize(t.nodes, t.perNode, t.shards); err != nil {
+		return err
+	}
 	if _, err := parseMiB(t.gpuMemory); err != nil {
 		return fmt.Errorf("--gpu-memory: %w", err)
 	}

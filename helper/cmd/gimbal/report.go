@@ -67,7 +67,10 @@ func runReport(args []string, w world) int {
 		}
 	}
 	rep, note, err := r.build(q, w.now())
-	if err != nil && note == "" {
+	switch {
+	case errors.Is(err, errNoWindow):
+		return wrongUsage(w, "report", err)
+	case err != nil && note == "":
 		return failure(w, "report", err)
 	}
 	err = r.sayWhere(w, "report", note, err)
@@ -100,8 +103,8 @@ func (r *reportFlags) query(args []string, now time.Time) (q model.StatusQuery, 
 	if len(args) > 0 {
 		return q, fmt.Errorf("%q is no option; a job is given with -j", args[0])
 	}
-	if r.width < 0 {
-		return q, fmt.Errorf("a width of %d columns", r.width)
+	if err := checkWidth(r.width); err != nil {
+		return q, err
 	}
 	if r.start != "" {
 		if q.Start, err = parseWhen(r.start, now); err != nil {
@@ -113,16 +116,36 @@ func (r *reportFlags) query(args []string, now time.Time) (q model.StatusQuery, 
 			return q, err
 		}
 	}
-	if !q.End.IsZero() && q.End.Before(q.Start) {
-		return q, errors.New("the end is before the start")
+	end := q.End
+	if end.IsZero() {
+		end = now
 	}
-	return q, nil
+	return q, checkWindow(q.Start, end)
+}
+
+// errNoWindow is said of a time in which nothing can have been.
+var errNoWindow = errors.New("there is no time to report")
+
+// checkWindow refuses a time that ends before it begins, or as it does. A start of
+// zero is not known yet.
+func checkWindow(start, end time.Time) error {
+	if start.IsZero() || start.Before(end) {
+		return nil
+	}
+	text := fmt.Sprintf("the end is before the start, %s", report.Clock(start, start.Location()))
+	if start.Equal(end) {
+		text = fmt.Sprintf("it begins and ends at %s", report.Clock(start, start.Location()))
+	}
+	return fmt.Errorf("%w: %s", errNoWindow, text)
 }
 
 // build gets what there is to tell. An error with a note comes with what is on
 // disk.
 func (r *reportFlags) build(q model.StatusQuery, now time.Time) (*report.Report, string, error) {
 	jobs, q, err := r.life(q, now)
+	if err == nil && (r.start != "" || r.end != "") { // the life of a job may just begin
+		err = checkWindow(q.Start, q.End)
+	}
 	if err != nil {
 		return nil, "", err
 	}

@@ -127,6 +127,9 @@ func (s *simulation) check(rest []string, given func(string) bool) error {
 	case s.shards < 1:
 		return errors.New("--shards must be at least 1")
 	}
+	if err := checkSize(s.nodes, s.perNode, s.shards); err != nil {
+		return err
+	}
 	if _, err := parseMiB(s.gpuMemory); err != nil {
 		return fmt.Errorf("--gpu-memory: %w", err)
 	}

@@ -94,7 +94,7 @@ func runStatus(args []string, w world) int {
 	var s statusFlags
 	f := s.set()
 	check := func() error {
-		if err := oneOf(f, "self", "gpus", "daemon", "all-nodes"); err != nil {
+		if err := oneOf(f, "self", "gpus", "daemon"); err != nil {
 			return err
 		}
 		return noArguments(f, "; a job is given with -j")

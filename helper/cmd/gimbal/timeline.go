@@ -90,14 +90,12 @@ func (t *timelineFlags) check(args []string) error {
 	switch {
 	case t.color != "auto" && t.color != "always" && t.color != "never":
 		return fmt.Errorf("color %q is none of always, never, auto", t.color)
-	case t.width < 0:
-		return fmt.Errorf("a width of %d columns", t.width)
 	case t.record != "" && len(args) > 0:
 		return fmt.Errorf("--record shows everything that the file holds: %q is too much", args[0])
 	case t.svg && t.html:
 		return fmt.Errorf("--svg or --html, not both")
 	}
-	return nil
+	return checkWidth(t.width)
 }
 
 // query reads the times, of some jobs or of the node.
@@ -221,7 +219,7 @@ func (t *timelineFlags) terminal(out io.Writer, w world) report.Terminal {
 		term.ASCII = term.ASCII || !utf8Locale(w.env)
 	}
 	if n, err := strconv.Atoi(w.env("COLUMNS")); err == nil && n > 0 {
-		term.Width = n
+		term.Width = min(n, mostWidth)
 	}
 	if t.width > 0 {
 		term.Width = t.width
