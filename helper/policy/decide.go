@@ -36,6 +36,7 @@ type Decider struct {
 	now     time.Duration
 	next    time.Duration
 	round   uint64
+	turns   uint64 // that began so far
 	env     env
 	views   []view
 	order   []*view

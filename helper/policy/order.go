@@ -80,7 +80,9 @@ func (d *Decider) before(a, b *view) int {
 }
 
 // byTurn compares two tenants by tier, turn, patience and rank. Those that a
-// guard pauses come behind the others.
+// guard pauses come behind the others. Those in their turns are asked in the order in
+// which these began, each beside whom it was let in: asked beside fewer, a rule of the
+// policy may say no, and then, of one that waits, yes again, without end.
 func byTurn(a, b *view) int {
 	switch {
 	case (a.banned != nil) != (b.banned != nil):
@@ -89,6 +91,8 @@ func byTurn(a, b *view) int {
 		return cmp.Compare(b.tier, a.tier)
 	case a.inTurn != b.inTurn:
 		return first(a.inTurn)
+	case a.inTurn:
+		return cmp.Compare(a.m.turn, b.m.turn)
 	case a.first != b.first:
 		return first(a.first)
 	case a.picked != b.picked:

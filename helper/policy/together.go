@@ -79,11 +79,11 @@ func (d *Decider) gain(v *view, others []*view, g *gpuView) float64 {
 }
 
 // allowed asks whether v may compute beside each of others: by the plan where
-// it has both, else by the pair rule.
+// it has both, else by the pair rule. A new plan parts nobody before the turns end.
 func (d *Decider) allowed(v *view, others []*view, g *gpuView) (*view, bool) {
 	rule := g.p.Share.Pair
 	for _, o := range others {
-		if inPlan(v, o) && v.group != o.group {
+		if inPlan(v, o) && v.group != o.group && !(v.inTurn && o.inTurn) {
 			return o, false
 		}
 	}

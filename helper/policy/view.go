@@ -87,6 +87,7 @@ type memo struct {
 	seated  []string      // its GPUs, by the last decision
 	granted bool          // it has a turn
 	from    time.Duration // since when
+	turn    uint64        // of all turns of the node the how manieth
 	behind  *memo         // it fills in for this one, which waits for a part of its GPUs
 	breath  bool          // it runs because it starved, not because it is its turn
 	stay    time.Duration // how long the breath lasts

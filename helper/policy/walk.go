@@ -158,8 +158,8 @@ func (d *Decider) settleTurn(v *view) {
 	switch {
 	case v.chosen && v.stand == starved:
 		if !m.breath {
-			m.breath, m.granted, m.behind = true, v.deserved, nil
-			m.from, m.stay = d.now, d.stay(v)
+			d.beginTurn(m, d.now)
+			m.breath, m.granted, m.behind, m.stay = true, v.deserved, nil, d.stay(v)
 		}
 	case v.chosen && v.counts:
 		d.keepTurn(v)
@@ -208,15 +208,20 @@ func (d *Decider) tooLongSoon(v *view) bool {
 func (d *Decider) keepTurn(v *view) {
 	m := v.m
 	if v.stand == queued && !v.inTurn && m.behind == nil {
-		m.granted, m.from = true, d.turnBeside(v)
+		d.beginTurn(m, d.turnBeside(v))
 		m.behind = d.fillsInFor(v)
 	}
 	if !m.granted {
-		m.granted, m.from = true, d.now
+		d.beginTurn(m, d.now)
 	}
 	if d.wanted(v) || d.asksAgain(v) {
 		d.wake(d.turnEnd(v))
 	}
+}
+
+func (d *Decider) beginTurn(m *memo, from time.Duration) {
+	d.turns++
+	m.granted, m.from, m.turn = true, from, d.turns
 }
 
 // turnBeside is when the turn of a tenant began that is chosen without one: with

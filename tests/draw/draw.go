@@ -15,7 +15,7 @@ import (
 )
 
 // usual is what a run draws from that is not a long one.
-const usual = 2
+const usual = 1
 
 // Check is rapid.Check. A seed that is asked for by -rapid.seed or RAPID_SEED is
 // taken, whatever kind of run it is.

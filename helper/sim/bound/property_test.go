@@ -118,6 +118,29 @@ func checkAll(t *rapid.T, jobs []sim.Job, c sim.Config) {
 	}
 }
 
+// TestTurnsAreAskedInTheirOrder: with this rule, which knows nothing of one that would
+// stand still, one may run beside three and not beside two of them. Asked beside two
+// while it runs, and beside three while it waits, it would stop and go for ever.
+func TestTurnsAreAskedInTheirOrder(t *testing.T) {
+	const with, without = "mate.deadline_in * (mate.speed ?? mate.speed_guess) > (mate.remaining ?? 0)",
+		"mate.deadline_in > (mate.remaining ?? 0) / (mate.speed ?? mate.speed_guess)"
+	text := strings.Replace(string(policies.Shipped()["deadline"]), with, without, 1)
+	p, err := policy.Parse("deadline.toml", []byte(text))
+	if err != nil || !strings.Contains(text, without) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	r := rand.New(rand.NewPCG(149, 0))
+	jobs := made(r, 13, 2, false)
+	pairs, err := speed.Read(strings.NewReader(table(r)), "pairs", speed.Choice{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := sim.Config{Nodes: 2, GPUsPerNode: 1, Cost: sim.NoCost(), Interference: &speed.Model{GPUMemory: 40000, Pairs: pairs}, Seed: 1}
+	if _, err := sim.Run(jobs, c, node.New(p, node.Options{Slots: 4, GPUMemory: 40000, Turns: 10, Remaining: true})); err != nil {
+		t.Error(err)
+	}
+}
+
 func replay(t *rapid.T, jobs []sim.Job, c sim.Config, s sim.Scheduler) sim.Summary {
 	o, err := sim.Run(jobs, c, s)
 	if err != nil {

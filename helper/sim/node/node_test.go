@@ -228,6 +228,23 @@ func TestFirstTurnsCount(t *testing.T) {
 	}
 }
 
+// TestNewPlansWaitForTurns: of two that take turns together one is not parted from the
+// other, at once and for ever anew, for whom there is no memory as soon as it is planned.
+func TestNewPlansWaitForTurns(t *testing.T) {
+	jobs := []sim.Job{job("1", 0, 1, 0), job("2", 0, 1, 0), light(job("a", 0, 1, 582), 0.6), light(job("b", 0, 1, 581), 0.6)}
+	for i := range 3 {
+		jobs = append(jobs, job(fmt.Sprint("short", i), 0, 1, 0))
+	}
+	jobs = append(jobs, job("c", 30, 1, 0), light(memory(job("d", 30, 1, 0), 3000), 0))
+	for _, name := range []string{"makespan", "throughput"} {
+		c := sim.Config{Nodes: 1, GPUsPerNode: 1, Interference: &speed.Model{GPUMemory: 10000}}
+		s := &bounded{Scheduler: New(shipped(t, name), Options{GPUMemory: 10000}), left: 5000}
+		if _, err := sim.Run(jobs, c, s); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestRemainingIsTold compares when a long and a short job end where the policy
 // knows how long they need, and where it does not.
 func TestRemainingIsTold(t *testing.T) {

@@ -46,7 +46,7 @@ func ReadFile(path string, c Choice) (*Pairs, error) {
 //	gpu, table      what was measured, where the file has several
 //
 // of which status, gpu and table may be missing. Each pair comes once, in
-// either order.
+// either order. Two jobs of one model are as fast as each other: their mean.
 func Read(r io.Reader, name string, c Choice) (*Pairs, error) {
 	t, err := trace.OpenTable(r, name)
 	if err != nil {
@@ -106,7 +106,10 @@ func (s *pairSets) row(t *trace.Table) error {
 	if x == 0 || y == 0 { // one that stands still does not run
 		x, y = 0, 0
 	}
-	if key[0] != a {
+	switch {
+	case a == b: // of two jobs of a model neither is the first
+		x, y = (x+y)/2, (x+y)/2
+	case key[0] != a:
 		x, y = y, x
 	}
 	set.speeds[key] = [2]float64{x, y}

@@ -15,7 +15,7 @@ import (
 const table = `table,gpu,job_a,job_b,norm_a,norm_b,status
 simulation,k80,x,y,0.5,0.6,ok
 simulation,v100,y,x,0.7,0.8,ok
-simulation,v100,x,x,0.9,0.9,
+simulation,v100,x,x,0.8,1,
 simulation,v100,x,z,,,zero
 simulation,v100,y,z,,,no_isolated
 physical,v100,x,y,0.4,0.5,ok
@@ -45,6 +45,9 @@ func TestPairs(t *testing.T) {
 	p, err := Read(strings.NewReader(table), "pairs.csv", Choice{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if x, y, ok := p.Of("x", "x"); !ok || x != 0.9 || y != 0.9 {
+		t.Errorf("two of a model: %v, %v, %v; want their mean for both", x, y, ok)
 	}
 	if x, y, ok := p.Of("z", "x"); !ok || x != 0 || y != 0 {
 		t.Errorf("a pair of status zero: %v, %v, %v; want zeros that are known", x, y, ok)
