@@ -39,10 +39,14 @@ type gpuSum struct{ used, util sum }
 type tenantSum struct{ memory, sm sum }
 
 // sum is a reading over the time in which it was known.
-type sum struct{ known, area, max float64 }
+type sum struct {
+	known, area, max float64
+	gap              bool // for a part it was not known
+}
 
 func (s *sum) add(v float64, ok bool, d time.Duration) {
 	if !ok || d <= 0 {
+		s.gap = s.gap || d > 0
 		return
 	}
 	s.known += d.Seconds()
@@ -50,8 +54,10 @@ func (s *sum) add(v float64, ok bool, d time.Duration) {
 	s.max = max(s.max, v)
 }
 
+// level is the reading's mean. Nothing, where a part is not known, says nothing: a job
+// that was paused tells nothing of the time in which it computed.
 func (s *sum) level() model.Reading[model.Level] {
-	if s.known == 0 {
+	if s.known == 0 || s.gap && s.max == 0 {
 		return model.Unknown[model.Level]()
 	}
 	return model.Known(model.Level{Mean: s.area / s.known, Max: s.max})

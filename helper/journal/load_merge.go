@@ -96,14 +96,17 @@ func indexTenant(list []model.TenantLoad, id model.TenantID) int {
 	return -1
 }
 
-// joinLevel is the level over both; where one is not known, that of the other.
+// joinLevel is the level over both; where one is not known, that of the other, unless
+// that is nothing: a job that was paused tells nothing of the time in which it computed.
 func joinLevel(a, b model.Reading[model.Level], la, lb time.Duration) model.Reading[model.Level] {
-	x, ok := a.Get()
-	if !ok {
+	x, okA := a.Get()
+	y, okB := b.Get()
+	switch {
+	case !okA && !okB || !okA && y.Max == 0 || !okB && x.Max == 0:
+		return model.Unknown[model.Level]()
+	case !okA:
 		return b
-	}
-	y, ok := b.Get()
-	if !ok {
+	case !okB:
 		return a
 	}
 	whole := la.Seconds() + lb.Seconds()

@@ -151,7 +151,7 @@ func (r *Report) fromLife(t *tenantTime) {
 // taken is a tenant's mean share of the multiprocessors of its GPUs, and the
 // highest memory seen on one of them.
 func (r *Report) taken(id model.TenantID) (sm, peak model.Reading[float64]) {
-	sum, time := 0.0, 0.0
+	sum, time, whole := 0.0, 0.0, true
 	for i := range r.course.Loads {
 		l := &r.course.Loads[i]
 		for k := range l.GPUs {
@@ -159,7 +159,8 @@ func (r *Report) taken(id model.TenantID) (sm, peak model.Reading[float64]) {
 				if t.Tenant != id {
 					continue
 				}
-				if v, ok := t.SM.Get(); ok {
+				v, ok := t.SM.Get()
+				if whole = whole && ok; ok {
 					sum, time = sum+v.Mean*l.Length.Seconds(), time+l.Length.Seconds()
 				}
 				if v, ok := t.Memory.Get(); ok {
@@ -168,7 +169,7 @@ func (r *Report) taken(id model.TenantID) (sm, peak model.Reading[float64]) {
 			}
 		}
 	}
-	if time > 0 {
+	if time > 0 && (whole || sum > 0) { // while it was paused is no more than that
 		sm = model.Known(sum / time)
 	}
 	return sm, peak

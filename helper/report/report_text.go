@@ -58,7 +58,7 @@ func (r *Report) writeSparks(b *strings.Builder, term Terminal) {
 			of   func(*model.GPULoad) (float64, bool)
 		}{{"memory", fullness}, {"utilisation", busyness}} {
 			text, most := r.spark(l.UUID, q.of, width, term.ASCII)
-			fmt.Fprintf(b, "  %-11s %s%s%s  up to %s\n", q.name, bar(term), text, bar(term), most)
+			fmt.Fprintf(b, "  %-11s %s%s%s  %s\n", q.name, bar(term), text, bar(term), most)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func busyness(g *model.GPULoad) (float64, bool) {
 
 // spark draws shares over time as signs, one for each of n equal parts.
 func (r *Report) spark(uuid string, of func(*model.GPULoad) (float64, bool), n int, ascii bool) (text, most string) {
-	sums, times := make([]float64, n), make([]float64, n)
+	sums, times, blind := make([]float64, n), make([]float64, n), make([]bool, n)
 	length := r.course.End.Sub(r.course.Start)
 	for i := range r.course.Loads {
 		l := &r.course.Loads[i]
@@ -103,14 +103,22 @@ func (r *Report) spark(uuid string, of func(*model.GPULoad) (float64, bool), n i
 		}
 		v, ok := of(g)
 		from, to := l.From.Sub(r.course.Start), l.From.Add(l.Length).Sub(r.course.Start)
-		for k := max(int(share(from, length)*float64(n)), 0); ok && k < n; k++ {
+		for k := max(int(share(from, length)*float64(n)), 0); k < n; k++ {
 			a, z := binEdges(k, n, length)
 			if a >= to {
 				break
 			}
-			if d := (min(z, to) - max(a, from)).Seconds(); d > 0 {
+			switch d := (min(z, to) - max(a, from)).Seconds(); {
+			case d > 0 && ok:
 				sums[k], times[k] = sums[k]+v*d, times[k]+d
+			case d > 0:
+				blind[k] = true
 			}
+		}
+	}
+	for k := range blind {
+		if blind[k] && sums[k] == 0 { // nothing was seen, for a part of the time alone
+			times[k] = 0
 		}
 	}
 	return sparkText(sums, times, ascii)
@@ -133,7 +141,7 @@ func sparkText(sums, times []float64, ascii bool) (text, most string) {
 		b.WriteRune(signs[min(max(int(8*v+.5), 0), 8)])
 	}
 	if !some {
-		return b.String(), "?"
+		return b.String(), "not known"
 	}
-	return b.String(), percent(high)
+	return b.String(), "up to " + percent(high)
 }

@@ -129,10 +129,17 @@ func reported(tb testing.TB, dir string, args ...string) string {
 	return string(text)
 }
 
+// busyJobs is a trace that tells how busy its jobs keep a GPU: without that there is
+// no telling what packing gained.
+func busyJobs(n int) string {
+	head, rows, _ := strings.Cut(manyJobs(n), "\n")
+	return head + ",gpu_util\n" + strings.ReplaceAll(rows, "\n", ",0.6\n")
+}
+
 // reportPage is the report of a simulated node.
 func reportPage(t *testing.T) string {
 	t.Helper()
-	f := files(t, map[string]string{"trace.csv": manyJobs(24)})
+	f := files(t, map[string]string{"trace.csv": busyJobs(24)})
 	dir := filepath.Join(t.TempDir(), "journal")
 	if code, _, errs := simulateOutput("--trace", f["trace.csv"], "--nodes", "1", "--gpus-per-node", "8", "--policy", "throughput", "--journal", dir); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -165,6 +172,28 @@ func TestReportOfASimulation(t *testing.T) {
 	}
 	if m := regexp.MustCompile(`<script|src=|url\(|@import|https?://|NaN|Inf`).FindString(page); m != "" {
 		t.Errorf("the page holds %q: it is to need nothing else", m)
+	}
+}
+
+// TestReportOfAnUnknownUse: where the trace does not tell how busy jobs keep a GPU,
+// the report does not tell either, over a job's turns and over a day.
+func TestReportOfAnUnknownUse(t *testing.T) {
+	f := files(t, map[string]string{"trace.csv": simulateTrace})
+	dir := filepath.Join(t.TempDir(), "journal")
+	if code, _, errs := simulateOutput("--trace", f["trace.csv"], "--nodes", "1", "--gpus-per-node", "2", "--policy", "timeslice", "--journal", dir); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for _, args := range [][]string{nil, {"-j", "1"}} {
+		code, out, errs := try(append([]string{"report", "--offline", "--state-dir", dir, "--text", "--width", "100"}, args...)...)
+		if code != exitOK {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		if n := len(regexp.MustCompile(`(?m)^  utilisation │\?+│  not known$`).FindAllString(out, -1)); n != 2 {
+			t.Errorf("%v: the utilisation of %d of 2 GPUs is not known:\n%s", args, n, out)
+		}
+		if n := len(regexp.MustCompile(`(?m)  not known +1GiB$`).FindAllString(out, -1)); n != 3 {
+			t.Errorf("%v: the share of %d of 3 jobs is not known:\n%s", args, n, out)
+		}
 	}
 }
 
