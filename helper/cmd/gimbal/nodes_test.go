@@ -140,7 +140,7 @@ func TestAllNodesRefuses(t *testing.T) {
 		{"", []string{}, exitUsage, "the nodes of which jobs?"},
 		{"", []string{"-j", "r1"}, exitUsage, "on this host alone"},
 		{"", []string{"-j", "7_1,8.0"}, exitFailed, "no such job"},
-		{"", []string{"-j", "7", "--gpus"}, exitUsage, "--gpus and --all-nodes ask for two answers"},
+		{"", []string{"-j", "7", "--gpus"}, exitUsage, "goes with none of"},
 		{"", []string{"-j", "7", "--offline"}, exitUsage, "goes with none of"},
 		{"", []string{"-j", "7", "-o", "banana"}, exitUsage, "banana"},
 		{"", []string{"-j", "7"}, exitFailed, "no such job"},
