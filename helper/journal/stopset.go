@@ -112,10 +112,8 @@ func bootOr(boot string) (string, error) {
 	return BootID()
 }
 
-// openLock opens the lock beside the set. It is never removed or replaced.
-func openLock(path string) (*os.File, error) {
-	return os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-}
+// openLock opens the lock beside the set.
+func openLock(path string) (*os.File, error) { return lockfile.Open(path + ".lock") }
 
 // Add writes down that these processes and freezer folders of a tenant are
 // about to be stopped, beside those already there.

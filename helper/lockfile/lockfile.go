@@ -20,10 +20,23 @@ const Wait = 2 * time.Second
 // retry is the time between two tries.
 const retry = time.Millisecond
 
-// Take opens the file at path, which is made where it is missing and is never
-// removed, and locks it. It returns [ErrHeld] when the lock cannot be had in wait.
-// Closing the file gives it up.
+// Take opens the file at path and locks it. It returns [ErrHeld] when the lock cannot
+// be had in wait. Closing the file gives it up.
 func Take(path string, wait time.Duration) (*os.File, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := Lock(f, wait); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Open opens the file at path to be locked: a regular one, which is made where it is
+// missing and is never removed.
+func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock file: %w", err)
@@ -31,10 +44,6 @@ func Take(path string, wait time.Duration) (*os.File, error) {
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock file %s is no regular file", path)
-	}
-	if err := Lock(f, wait); err != nil {
-		_ = f.Close()
-		return nil, err
 	}
 	return f, nil
 }

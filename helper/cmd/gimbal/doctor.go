@@ -128,12 +128,16 @@ func (d *doctor) atNode(path string) string {
 	if !config.PerNode(path) {
 		return path
 	}
-	for _, name := range append([]string{d.toldName(), d.nameInConf()}, d.nodeNames()...) {
-		if name != "" {
-			return config.NodePath(path, name)
+	names := d.nodeNames()
+	if d.toldName() == "" { // else slurm.conf need not be read
+		if name := d.nameInConf(); name != "" {
+			names = []string{name}
 		}
 	}
-	return path
+	if len(names) == 0 {
+		return path
+	}
+	return config.NodePath(path, names[0])
 }
 
 // path is where a file of the host lies.
