@@ -57,7 +57,7 @@ func (n *Node) ask(e *entry) {
 func (n *Node) mayEnd(e *entry, why string) {
 	e.op.Lock()
 	if !e.grip.empty() && e.moved == nil {
-		n.letGo(e)
+		n.letGo(e, continuedByAnother)
 	}
 	e.op.Unlock()
 	n.push(model.Event{Kind: model.EvAsked, Tenant: e.id, Text: why})

@@ -156,10 +156,16 @@ func New(p Parts) *Node {
 	return n
 }
 
-// Close ends the node's watch over processes.
+// Close ends the node's watch over processes, and closes what it kept open.
 func (n *Node) Close() {
 	n.end()
 	n.Tracker.Close()
+	for _, e := range n.book.all(nil) {
+		if e.op.TryLock() { // else an operation hangs, whose files go with the daemon
+			n.closeLookouts(e)
+			e.op.Unlock()
+		}
+	}
 }
 
 // beside runs an operation beside the loops. What it stopped is watched from

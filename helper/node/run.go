@@ -61,7 +61,7 @@ func (n *Node) RunSeen(job uint32) {
 	}
 	e.op.Lock()
 	if n.astray(e) && slices.ContainsFunc(e.grip.procs, n.goesOn) && !n.setBack(e) {
-		n.letGo(e)
+		n.letGo(e, continuedByAnother)
 	}
 	e.op.Unlock()
 	n.lookForeign(e)

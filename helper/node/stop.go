@@ -17,6 +17,7 @@ import (
 type grip struct {
 	procs   []proc.ID
 	frozen  []proc.Freezer
+	roots   []proc.ID  // whose trees were in what is frozen
 	listen  []listener // who is looked at for signals that wait
 	foreign bool       // somebody else's stop kept it from being undone
 }
@@ -49,7 +50,7 @@ func (n *Node) take(e *entry, t proc.Target, tell func(string, ...any)) (grip, e
 		switch {
 		case err == nil:
 			tell("tenant %s: %d processes frozen in %s", e.id, done.Processes, done.Latency)
-			return grip{frozen: done.Dirs}, nil
+			return grip{frozen: done.Dirs, roots: t.Roots}, nil
 		case !errors.Is(err, proc.ErrNotOurs) && !errors.Is(err, proc.ErrNoFreezer):
 			return grip{}, err
 		}
@@ -127,6 +128,9 @@ func without[T comparable](all []T, others ...[]T) []T {
 func (g grip) and(o grip) grip {
 	g.procs = append(g.procs, without(o.procs, g.procs)...)
 	g.frozen = append(g.frozen, without(o.frozen, g.frozen)...)
+	if g.roots == nil {
+		g.roots = o.roots
+	}
 	return g
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ type vigil struct {
 	frozen []*proc.FreezerFile // of its folders; nil: opened for each look
 	due    int                 // how many looks at the rest are owed, times cycle
 	next   int                 // of the folders and processes, who is looked at next
+	looks  int                 // at who is in the folders, or would be: see strayed
 }
 
 // maxKept bounds how many files the vigils of all tenants keep open.
@@ -101,6 +103,20 @@ func (v *vigil) look(n *Node, e *entry) (runs bool, came proc.SigSet) {
 		v.next++
 	}
 	return runs, came
+}
+
+// strayed is an error when what is frozen is not the tenant, or not all of it: Slurm
+// and the kernel leave everyone in his place, but root can move them. It is looked
+// for at once and then in every cycle.
+func (v *vigil) strayed(n *Node) error {
+	if v.looks++; v.looks%cycle != 1 || len(v.grip.roots) == 0 {
+		return nil
+	}
+	err := n.Tracker.Holds(proc.Target{Roots: v.grip.roots}, v.grip.frozen)
+	if !errors.Is(err, proc.ErrNotOurs) {
+		return nil // the next look tells more
+	}
+	return err
 }
 
 // goesOn tells whether one of what a grip keeps stopped, its folders first, was

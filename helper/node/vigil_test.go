@@ -103,3 +103,49 @@ func TestASignalIsSeenInTime(t *testing.T) {
 		t.Errorf("the signal was seen after %v at best", best)
 	}
 }
+
+// strange is a process of another user.
+func strange(t *testing.T) proc.ID {
+	t.Helper()
+	k := launch(t, "echo $$; exec setpriv --reuid=4711 --clear-groups sleep 1000")
+	id := k.child(t)
+	eventually(t, "it to be another user's", func() bool {
+		st, err := proc.Host{}.Status(id)
+		return err == nil && st.UID == 4711
+	})
+	return id
+}
+
+// TestWhoIsMovedOutOfAFreezeIsSeen: all of a tenant stands still or runs, wherever
+// root has put one of its processes; and nobody else's stands still with it.
+func TestWhoIsMovedOutOfAFreezeIsSeen(t *testing.T) {
+	s := newStage(t, func(p *node.Parts) { p.Freezer, p.StopTimeout = true, patience })
+	k := launch(t, "sleep 1000 & echo $!; wait")
+	child := k.child(t)
+	dir := freezable(t, k.id)
+	put(t, filepath.Join(dir, "cgroup.procs"), fmt.Sprint(child.PID))
+	id := s.register(1, k.id)
+	again := func() { // the first time all is read, then it is known
+		s.mustDo(model.PrimPause, id)
+		s.mustDo(model.PrimResume, id)
+	}
+	again()
+	for _, who := range []string{"one of it", "a stranger"} {
+		other, from, to := child, dir, filepath.Dir(dir)
+		if who == "a stranger" {
+			other, from, to = strange(t), filepath.Dir(dir), dir
+		}
+		again()
+		s.mustDo(model.PrimPause, id)
+		before := len(s.events())
+		put(t, filepath.Join(to, "cgroup.procs"), fmt.Sprint(other.PID))
+		if ev := s.await(model.EvContinued, before); ev.Tenant != id {
+			t.Errorf("%s: %+v", who, ev)
+		}
+		wantAll(t, proc.ConditionRunning, k.id, child, other)
+		s.mustDo(model.PrimPause, id) // by signals
+		wantAll(t, proc.ConditionStopped, k.id, child)
+		s.mustDo(model.PrimResume, id)
+		put(t, filepath.Join(from, "cgroup.procs"), fmt.Sprint(other.PID))
+	}
+}

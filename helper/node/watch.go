@@ -27,7 +27,13 @@ func (n *Node) watchOne(e *entry) {
 		n.closeVigil(e)
 		return
 	}
-	runs, came := n.vigil(e).look(n, e)
+	v := n.vigil(e)
+	if err := v.strayed(n); err != nil && e.moved == nil {
+		n.logf("tenant %s: %v", e.id, err)
+		n.letGo(e, "one of its processes is not where it was frozen, or another's is")
+		return
+	}
+	runs, came := v.look(n, e)
 	if runs {
 		n.charge(e)
 	}
@@ -40,7 +46,7 @@ func (n *Node) watchOne(e *entry) {
 			n.loosen(e, "SIGCONT")
 			return
 		}
-		n.letGo(e)
+		n.letGo(e, continuedByAnother)
 		return
 	}
 	if came != 0 && e.say(func(s *saying) bool { return changed(&s.signal, came.String()) }) {
@@ -52,9 +58,11 @@ func (n *Node) watchOne(e *entry) {
 	}
 }
 
-// letGo continues the rest of a tenant that somebody else has continued: all
-// of it runs, or none.
-func (n *Node) letGo(e *entry) {
+const continuedByAnother = "continued by somebody else"
+
+// letGo continues the rest of a tenant that somebody else has continued, or that
+// is not stopped as a whole any more: all of it runs, or none.
+func (n *Node) letGo(e *entry, why string) {
 	failpoint.At("letgo.begun")
 	if _, err := n.loose(e); err != nil {
 		n.logf("tenant %s: continue the rest: %v", e.id, err)
@@ -65,7 +73,7 @@ func (n *Node) letGo(e *entry) {
 		n.logf("tenant %s: %v", e.id, err)
 	}
 	e.say(func(s *saying) bool { *s = saying{}; return true })
-	n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: "continued by somebody else"})
+	n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: why})
 	n.ask(e)
 }
 

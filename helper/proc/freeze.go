@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/failpoint"
 )
@@ -28,7 +24,9 @@ type Frozen struct {
 // Before and after it, every process in the directories must be the target's: a
 // member of its trees, or one of the user of its roots, and neither a program of
 // Slurm nor one to spare; and every living member must be in one of them. Else
-// the error wraps ErrNotOurs. A directory that somebody else froze gives
+// the error wraps ErrNotOurs. A directory of v1 that held the target and nobody
+// else at an earlier freeze is not read again unless somebody was put in since:
+// that a member was taken out, but for a root, is found by Holds. A directory that somebody else froze gives
 // ErrFrozen, one that is not frozen before the context ends, PauseLimit at most,
 // ErrIncomplete. On any error all that was asked to freeze is thawed again, and
 // that is read back.
@@ -63,12 +61,8 @@ func (f *freezing) run(ctx context.Context, dirs []Freezer) error {
 	if len(dirs) == 0 {
 		return ErrNoFreezer
 	}
-	for _, dir := range dirs {
-		d, err := dir.openDir()
-		if err != nil {
-			return fmt.Errorf("%s: %w", dir.Dir, err)
-		}
-		f.dirs = append(f.dirs, d)
+	if err := f.openAll(dirs); err != nil {
+		return err
 	}
 	if err := f.proveOurs(); err != nil {
 		return err
@@ -84,6 +78,17 @@ func (f *freezing) run(ctx context.Context, dirs []Freezer) error {
 		}
 	}
 	return f.proveOurs()
+}
+
+func (f *freezing) openAll(dirs []Freezer) error {
+	for _, dir := range dirs {
+		d, err := dir.openDir()
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir.Dir, err)
+		}
+		f.dirs = append(f.dirs, d)
+	}
+	return nil
 }
 
 func (f *freezing) close() {
@@ -158,215 +163,4 @@ func (f *freezing) undo() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// proveOurs compares what is in the directories with what belongs to the
-// target, both ways.
-func (f *freezing) proveOurs() error {
-	inside := f.room[:0]
-	for _, d := range f.dirs {
-		var err error
-		inside, err = procsBelow(inside, d.Dir)
-		if errors.Is(err, os.ErrNotExist) {
-			return ErrGone
-		}
-		if err != nil {
-			return err
-		}
-	}
-	f.room = inside
-	slices.Sort(inside)
-	inside = slices.Compact(inside)
-	f.count = len(inside)
-	strangers, err := f.compare(inside)
-	if err != nil {
-		return err
-	}
-	for _, pid := range strangers {
-		if err := f.prove(pid); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compare returns the pids inside that are in no tree of the target, or an error
-// for a member that must not be frozen or is outside. The pids come sorted.
-func (f *freezing) compare(inside []int) (strangers []int, err error) {
-	t := f.tracker
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sync()
-	trees, err := f.trees()
-	if err != nil {
-		return nil, err
-	}
-	found := 0
-	for _, pid := range inside {
-		n := t.nodes[pid]
-		if n == nil || n.id.Start == 0 || !trees[n.tree] {
-			strangers = append(strangers, pid)
-			continue
-		}
-		found++
-		if err := f.refuse(n); err != nil {
-			return nil, err
-		}
-		if t.conn == nil {
-			strangers = append(strangers, pid)
-		}
-	}
-	return strangers, f.elsewhere(trees, inside, found)
-}
-
-// trees are those of the target's roots.
-func (f *freezing) trees() (map[*tree]bool, error) {
-	trees := make(map[*tree]bool, len(f.target.Roots))
-	for _, root := range f.target.Roots {
-		tr := f.tracker.trees[root]
-		if tr == nil {
-			return nil, fmt.Errorf("process %s is not watched: %w", root, ErrNotOurs)
-		}
-		trees[tr] = true
-	}
-	return trees, nil
-}
-
-// refuse is why a member must not be frozen.
-func (f *freezing) refuse(n *node) error {
-	switch {
-	case n.slurm:
-		return fmt.Errorf("process %s is Slurm's: %w", n.id, ErrNotOurs)
-	case slices.Contains(f.target.Spare, n.id):
-		return fmt.Errorf("process %s is to be spared: %w", n.id, ErrNotOurs)
-	}
-	return nil
-}
-
-// elsewhere is an error for a living member that is not among the pids inside, of
-// which so many were found to be members.
-func (f *freezing) elsewhere(trees map[*tree]bool, inside []int, found int) error {
-	for tr := range trees {
-		found -= len(tr.members)
-	}
-	if found == 0 {
-		return nil
-	}
-	for tr := range trees {
-		for pid, n := range tr.members {
-			if _, ok := slices.BinarySearch(inside, pid); !ok && f.tracker.host.runs(n.id) {
-				return fmt.Errorf("process %s of the target is elsewhere: %w", n.id, ErrNotOurs)
-			}
-		}
-	}
-	return nil
-}
-
-// runs says whether a process may still run code of its own.
-func (h Host) runs(id ID) bool {
-	var buf [statSize]byte
-	s, err := h.statOf(buf[:], id)
-	return err == nil && !s.leaving()
-}
-
-// prove looks at a process that no tree is known to hold.
-func (f *freezing) prove(pid int) error {
-	if f.proven[pid] {
-		return nil
-	}
-	h := f.tracker.host
-	var buf [statSize]byte
-	s, err := h.stat(buf[:], pid)
-	if errors.Is(err, ErrGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	switch {
-	case s.leaving():
-		return nil
-	case h.isSlurm(pid, s.Comm):
-		return fmt.Errorf("process %s is Slurm's (%s): %w", s.ID(), s.Comm, ErrNotOurs)
-	case slices.Contains(f.target.Spare, s.ID()):
-		return fmt.Errorf("process %s is to be spared: %w", s.ID(), ErrNotOurs)
-	case !f.rootsUser(pid) && !f.isMember(s.ID()):
-		return fmt.Errorf("process %s (%s) is another user's: %w", s.ID(), s.Comm, ErrNotOurs)
-	}
-	if f.proven == nil {
-		f.proven = map[int]bool{}
-	}
-	f.proven[pid] = true
-	return nil
-}
-
-func (f *freezing) isMember(id ID) bool {
-	t := f.tracker
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := t.nodes[id.PID]
-	return n != nil && n.id == id && slices.Contains(f.target.Roots, n.tree.root)
-}
-
-func (f *freezing) rootsUser(pid int) bool {
-	h := f.tracker.host
-	if f.users == nil {
-		f.users = h.usersOf(f.target.Roots)
-	}
-	st, err := h.status(pid)
-	return err == nil && f.users[st.UID]
-}
-
-// usersOf returns the real users of processes.
-func (h Host) usersOf(ids []ID) map[int]bool {
-	users := map[int]bool{}
-	for _, id := range ids {
-		if st, err := h.Status(id); err == nil {
-			users[st.UID] = true
-		}
-	}
-	return users
-}
-
-// procsBelow appends the pids in a cgroup directory and those below it. It opens
-// the list anew each time: on v1 an open one goes on to show what it was.
-func procsBelow(dst []int, dir string) ([]int, error) {
-	fd, err := openFile(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return dst, fmt.Errorf("list processes: %w", err)
-	}
-	dst, err = readNumbers(dst, fd)
-	_ = unix.Close(fd)
-	if err != nil {
-		return dst, fmt.Errorf("list processes: %w", err)
-	}
-	return procsInside(dst, dir)
-}
-
-// procsInside appends the pids in the directories below one.
-func procsInside(dst []int, dir string) ([]int, error) {
-	if childless(dir) {
-		return dst, nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return dst, fmt.Errorf("list processes: %w", err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		dst, err = procsBelow(dst, filepath.Join(dir, e.Name()))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return dst, err
-		}
-	}
-	return dst, nil
-}
-
-// childless says that a directory has none below it: it has no links but the one
-// from above and its own.
-func childless(dir string) bool {
-	var st unix.Stat_t
-	return unix.Stat(dir, &st) == nil && st.Nlink == 2
 }

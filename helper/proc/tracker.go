@@ -37,6 +37,7 @@ type Tracker struct {
 	scanned  time.Time
 	lost     uint64 // of connectors that were closed
 	rescans  uint64
+	gates    gates  // of directories that were frozen
 	exits    *exits // of the roots; nil before the first, and where there are no pidfds
 	ended    []ID   // roots to tell onExit of
 	closed   bool
@@ -105,6 +106,7 @@ func (t *Tracker) Close() {
 	if t.exits != nil {
 		t.exits.close()
 	}
+	t.gates.close()
 	t.trees, t.nodes, t.dying = map[ID]*tree{}, map[int]*node{}, map[*node]bool{}
 	t.mu.Unlock()
 	if conn != nil {
@@ -241,6 +243,7 @@ func (t *Tracker) Unwatch(root ID) {
 
 func (t *Tracker) dissolve(tr *tree) {
 	delete(t.trees, tr.root)
+	t.gates.forget(tr.root)
 	closeFile(&tr.pidfd)
 	outer := tr.outer
 	if outer != nil && t.trees[outer.root] != outer {
