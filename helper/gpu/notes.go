@@ -1,5 +1,10 @@
 package gpu
 
+import (
+	"maps"
+	"strings"
+)
+
 // maxNotes bounds the notes that nobody has taken yet.
 const maxNotes = 64
 
@@ -20,7 +25,22 @@ func (n *notes) set(cause string, on bool, text func() string) {
 		return
 	}
 	n.told[cause] = true
-	n.list = append(n.list, text())
+	n.say(text())
+}
+
+// say notes something that does not last.
+func (n *notes) say(text string) {
+	if len(n.list) < maxNotes {
+		n.list = append(n.list, text)
+	}
+}
+
+// key names a cause that is a GPU's.
+func key(uuid, cause string) string { return uuid + " " + cause }
+
+// forget forgets all causes that are of a GPU.
+func (n *notes) forget(uuid string) {
+	maps.DeleteFunc(n.told, func(cause string, _ bool) bool { return strings.HasPrefix(cause, key(uuid, "")) })
 }
 
 func (n *notes) take() []string {

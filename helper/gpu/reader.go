@@ -98,6 +98,9 @@ func (r *Reader) Read(now time.Duration) model.GPUReport {
 		return report
 	}
 	report.GPUs = append(gpus, r.gone(gpus, now)...)
+	for _, g := range report.GPUs {
+		r.noteFault(g.UUID, g.Fault)
+	}
 	return report
 }
 
@@ -181,6 +184,7 @@ func (r *Reader) readIndex(i int, now time.Duration) ([]model.GPU, nvml.Return) 
 	dev, uuid, ret := r.handle(i)
 	if ret == nvml.SUCCESS {
 		r.index[i] = uuid
+		r.noteFault(unnamed(i), "")
 		var gpus []model.GPU
 		gpus, ret = r.readDevice(dev, uuid, i, now)
 		if dead(ret) { // its handle may have died under us
@@ -195,8 +199,15 @@ func (r *Reader) readIndex(i int, now time.Duration) ([]model.GPU, nvml.Return) 
 	if fatal(ret) {
 		return nil, ret
 	}
-	return r.lost(i, ret, now), ret
+	lost := r.lost(i, ret, now)
+	if len(lost) == 0 {
+		r.noteFault(unnamed(i), describe(ret))
+	}
+	return lost, ret
 }
+
+// unnamed is what a GPU is called that has not answered yet.
+func unnamed(i int) string { return fmt.Sprintf("GPU %d", i) }
 
 func (r *Reader) handle(i int) (nvml.Device, string, nvml.Return) {
 	dev, ret := r.lib.DeviceGetHandleByIndex(i)
@@ -240,6 +251,7 @@ func (r *Reader) gone(shown []model.GPU, now time.Duration) []model.GPU {
 		}
 		if now-u.at > keepGone || len(r.units) > maxGone+len(here) {
 			delete(r.units, uuid)
+			r.notes.forget(uuid)
 			continue
 		}
 		out = append(out, blank(u.seen, "device gone"))
@@ -280,7 +292,16 @@ func (r *Reader) canExactly(symbol string) bool {
 
 // noteOn keeps a note about a GPU while its cause lasts.
 func (r *Reader) noteOn(uuid, cause string, on bool, format string, args ...any) {
-	r.notes.set(uuid+" "+cause, on, func() string {
+	r.notes.set(key(uuid, cause), on, func() string {
 		return uuid + ": " + fmt.Sprintf(format, args...)
 	})
+}
+
+// noteFault notes that a GPU as a whole does not answer, and why, and that one of
+// which that was said answers again: "".
+func (r *Reader) noteFault(uuid, fault string) {
+	if fault == "" && r.notes.told[key(uuid, "fault")] {
+		r.notes.say(uuid + ": answers again")
+	}
+	r.noteOn(uuid, "fault", fault != "", "%s; nothing on it is stopped", fault)
 }

@@ -330,25 +330,3 @@ func TestLibraryWithoutTheFirstFunctions(t *testing.T) {
 		t.Errorf("fault %q", got)
 	}
 }
-
-func TestNotesAreBoundedAndSaidOnce(t *testing.T) {
-	n := notes{told: map[string]bool{}}
-	said := func(s string) func() string { return func() string { return s } }
-	for range 1000 {
-		n.set("a", true, said("a"))
-	}
-	if got := n.take(); len(got) != 1 {
-		t.Errorf("said %q", got)
-	}
-	n.set("a", false, nil)
-	n.set("a", true, said("a again"))
-	if got := n.take(); len(got) != 1 || got[0] != "a again" {
-		t.Errorf("after it had been away: %q", got)
-	}
-	for i := range 1000 {
-		n.set(strings.Repeat("x", i), true, said("x"))
-	}
-	if got := n.take(); len(got) > maxNotes {
-		t.Errorf("%d notes", len(got))
-	}
-}
