@@ -7,36 +7,39 @@ import (
 	"time"
 
 	"github.com/gimbal-hpc/gimbal/tests/e2e"
+	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 	"github.com/gimbal-hpc/gimbal/tests/slurmtest"
 )
 
-// faults are the ways in which a driver's calls fail one by one, with what ends each,
-// and how many calls a look at one GPU with one process makes meanwhile, at most.
-var faults = []struct {
-	what, how, well string
-	calls           int
-}{
-	{"process-util", "garbage", "ok", 12}, {"process-util", "unknown", "ok", 12}, {"utilization", "unknown", "ok", 12},
-	{"memory-info", "unknown", "ok", 12}, {"processes", "unknown", "ok", 12}, {"process-memory", "not-available", "available", 12},
-	{"lost", "yes", "no", 3},
+// faults are the ways in which a driver's calls fail one by one, each on a GPU of its
+// own, with what the log says of that GPU; nothing where a reading is merely absent.
+var faults = []struct{ what, said string }{
+	{"process-util=garbage", "implausible utilisation of a process"},
+	{"process-util=unknown", "the utilisation of processes cannot be read"},
+	{"utilization=unknown", "the utilisation cannot be read"},
+	{"memory-info=unknown", "the memory cannot be read"},
+	{"processes=unknown", "the list of processes cannot be read"},
+	{"process-memory=not-available", ""},
+	{"lost=yes", "lost"},
 }
 
 // TestLogStaysShort is DL-07: every call of the driver fails at twenty looks a
-// second, a stranger sends requests that are refused in a thousand different
-// words, and a packed job comes and goes: the log names each cause once, and
-// the changes of state.
+// second at seven GPUs, ten thousand looks at a GPU in a long run, a stranger sends
+// requests that are refused in a thousand different words, and a packed job comes and
+// goes: the log names each cause once, and the changes of state.
 func TestLogStaysShort(t *testing.T) {
-	s := start(t, e2e.Options{Policies: turns("1s")})
-	s.configure(t, replace(t, `interval = "100ms"`, `interval = "50ms"`))
-	s.logged(t, "now in force: sample.interval")
-	job := s.pack(t, "exec "+e2e.Trainer("--memory 512MiB --seconds 3000"))
+	s := start(t, e2e.Options{Policies: turns("1s"), GPU: simgpu.Options{GPUs: len(faults)}, Interval: 50 * time.Millisecond})
+	job := s.pack(t, "exec "+e2e.Trainer(fmt.Sprintf("--gpus %d --memory 512MiB --seconds 3000", len(faults))), fmt.Sprintf("--gres=gpu:%d", len(faults)))
 	s.WaitTenant(job, patience, "RUNNING")
+	e2e.Eventually(t, patience, "the job computes", func() bool { return s.computes(job) })
 	before := strings.Count(s.Log(), "\n")
 
-	for _, f := range faults {
-		s.GPU.Ctl("set", f.what+"="+f.how)
-		s.looks(t, slurmtest.Long(10000/len(faults)+1, 5), f.calls)
-		s.GPU.Ctl("set", f.what+"="+f.well)
+	for i, f := range faults {
+		s.GPU.Ctl("set", f.what, fmt.Sprintf("gpu=%d", i))
+	}
+	s.looks(t, slurmtest.Long(10000/len(faults)+1, 20))
+	for i, g := range s.GPU.Show().GPUs {
+		s.loggedOf(t, g.UUID, faults[i].said)
 	}
 	s.GPU.Ctl("set", "driver=mismatch")
 	s.logged(t, "degraded, no job is stopped: ")
@@ -61,11 +64,23 @@ func TestLogStaysShort(t *testing.T) {
 	s.wantClean(t)
 }
 
-// looks waits until the daemon has looked at the driver so often, by its calls.
-func (s *site) looks(t *testing.T, n, callsEach int) {
+// looks waits until the daemon has looked at all GPUs so often.
+func (s *site) looks(t *testing.T, n int) {
 	t.Helper()
-	calls := func() int { return int(s.GPU.Show().Calls) }
-	enough := calls() + n*callsEach
+	enough := s.GPU.Show().Looks + int64(n)
 	limit := patience + time.Duration(n)*time.Second
-	e2e.Eventually(t, limit, fmt.Sprintf("%d looks at the driver", n), func() bool { return calls() >= enough })
+	e2e.Eventually(t, limit, fmt.Sprintf("%d looks at the driver", n), func() bool { return s.GPU.Show().Looks >= enough })
+}
+
+// loggedOf waits until the log says something of a GPU.
+func (s *site) loggedOf(t *testing.T, uuid, text string) {
+	t.Helper()
+	e2e.Eventually(t, patience, fmt.Sprintf("gimbald logs %q of %s", text, uuid), func() bool {
+		for line := range strings.Lines(s.Log()) {
+			if strings.Contains(line, uuid) && strings.Contains(line, text) {
+				return true
+			}
+		}
+		return text == ""
+	})
 }

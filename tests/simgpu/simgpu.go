@@ -47,6 +47,7 @@ type State struct {
 	Inits     int
 	Shutdowns int
 	Calls     int64
+	Looks     int64 // calls that asked how many GPUs there are, with which a reader begins
 	GPUs      []GPU
 	Clients   []Client
 }

@@ -244,8 +244,8 @@ static int show(struct command *c)
 	FILE *f = fmemopen(c->reply, SIMGPU_REPLY, "w");
 	if (f == NULL)
 		return fail(c, "out of memory", "show");
-	fprintf(f, "{\"inits\":%u,\"shutdowns\":%u,\"calls\":%" PRIu64 ",\"gpus\":[", atomic_load(&s->inits),
-		atomic_load(&s->shutdowns), atomic_load(&s->calls));
+	fprintf(f, "{\"inits\":%u,\"shutdowns\":%u,\"calls\":%" PRIu64 ",\"looks\":%" PRIu64 ",\"gpus\":[",
+		atomic_load(&s->inits), atomic_load(&s->shutdowns), atomic_load(&s->calls), atomic_load(&s->looks));
 	for (uint32_t i = 0; i < s->units; i++)
 		show_unit(f, &s->unit[i], i);
 	fprintf(f, "],\"clients\":[");

@@ -146,6 +146,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 	nvmlReturn_t r = view_enter(&s);
 	if (r != NVML_SUCCESS)
 		return r;
+	atomic_fetch_add_explicit(&s->looks, 1, memory_order_relaxed);
 	*count = 0;
 	for (uint32_t i = 0; i < s->units; i++)
 		*count += s->unit[i].present && s->unit[i].parent < 0;

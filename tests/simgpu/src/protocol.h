@@ -20,7 +20,7 @@
 
 enum {
 	SIMGPU_MAGIC = 0x53475055,
-	SIMGPU_LAYOUT = 1,
+	SIMGPU_LAYOUT = 2,
 	SIMGPU_UNITS = 32,     /* GPUs and MIG instances together */
 	SIMGPU_PROCS = 128,    /* contexts on one unit */
 	SIMGPU_SAMPLES = 2048, /* utilisation samples kept per unit */
@@ -88,6 +88,7 @@ struct simgpu_state {
 	_Atomic uint32_t inits;
 	_Atomic uint32_t shutdowns;
 	_Atomic uint64_t calls;
+	_Atomic uint64_t looks; /* calls that ask how many GPUs there are, with which a reader begins */
 	_Atomic uint64_t hang_until; /* CLOCK_MONOTONIC ns */
 	int32_t driver;              /* nvmlReturn_t of every call; 0: fine */
 	uint64_t sample_us;          /* length of one sample period */
