@@ -47,7 +47,7 @@ func TestSoak(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	length, err := time.ParseDuration(os.Getenv("GIMBAL_SOAK"))
 	if err != nil {
-		length, seed = 25*time.Second, draw.Seed(t)
+		length, seed = 2*time.Minute, draw.Seed(t)
 	}
 	if given, err := strconv.ParseUint(os.Getenv("GIMBAL_SEED"), 10, 64); err == nil {
 		seed = given
