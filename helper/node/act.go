@@ -196,7 +196,7 @@ func (n *Node) confirm(e *entry, target proc.Target, g *grip) error {
 // their own are watched as trees of their own and do not belong to it.
 func (n *Node) target(e *entry) proc.Target {
 	roots, _ := n.book.snapshot(e)
-	t := proc.Target{Mine: e.grip.procs}
+	t := proc.Target{Mine: e.grip.procs, OnGPU: e.placed()}
 	if e.reg.Run() {
 		t.Owner = &e.reg.UID
 	}

@@ -50,6 +50,7 @@ func TestAdoptKnowsShells(t *testing.T) {
 			tenant := adoptable(proc.ID(workers[0].Proc), 1)
 			tenant.Workers = workers
 			s.n.Adopt(tenant, nil, nil)
+			s.onGPU(child)
 			s.mustDo(model.PrimPause, "1@1")
 			wantAll(t, proc.ConditionStopped, child, batch.id)
 			if c := look(shell.id); c != proc.ConditionRunning {

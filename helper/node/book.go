@@ -62,9 +62,10 @@ type entry struct {
 	asked     time.Duration // when it last was; of whoever asks
 	notEnding atomic.Int64  // when Slurm last said that it is not, 0 never
 
-	mu   sync.Mutex
-	want stopKind // how it is wanted stopped, "" to run: later workers join
-	said saying
+	mu    sync.Mutex
+	want  stopKind // how it is wanted stopped, "" to run: later workers join
+	said  saying
+	onGPU map[proc.ID]bool // its processes there, as last seen
 }
 
 // wants tells whether the tenant is wanted stopped, and how.

@@ -32,6 +32,7 @@ func (n *Node) Look() {
 			n.settle(e)
 		}
 		n.lookForeign(e)
+		n.stopLate(e)
 	}
 	n.poke()
 }
@@ -89,8 +90,14 @@ func (n *Node) own(entries []*entry) map[*entry]int {
 	for i, ids := range n.Tracker.MembersOfEach(sets) {
 		counts[entries[i]] = len(ids)
 		for _, id := range ids {
-			n.owner[id.PID] = entries[i]
+			n.owner[id.PID] = owned{entries[i], id}
 		}
 	}
 	return counts
+}
+
+// owned is a process with its tenant.
+type owned struct {
+	by *entry
+	id proc.ID
 }

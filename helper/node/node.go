@@ -104,7 +104,7 @@ type Node struct {
 	scan     []proc.Process
 	lastAt   time.Duration
 	degraded string
-	owner    map[int]*entry
+	owner    map[int]owned
 }
 
 // group counts operations under way. Unlike a sync.WaitGroup it may be added to
@@ -150,7 +150,7 @@ func (g *group) Wait() {
 // New makes a node. Run has to be called for it to look around, and Close when
 // it is no longer needed.
 func New(p Parts) *Node {
-	n := &Node{Parts: p, book: newBook(), wake: make(chan struct{}, 1), stirred: make(chan struct{}, 1), owner: map[int]*entry{}, begun: p.Clock()}
+	n := &Node{Parts: p, book: newBook(), wake: make(chan struct{}, 1), stirred: make(chan struct{}, 1), owner: map[int]owned{}, begun: p.Clock()}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.Tracker = proc.NewTracker(p.Host, n.onExit)
 	return n

@@ -290,19 +290,6 @@ func TestAResumeThatFailsForgetsNobody(t *testing.T) {
 	wantAll(t, proc.ConditionRunning, all...)
 }
 
-func TestTheShellOfAnInteractiveStepIsSpared(t *testing.T) {
-	s := newStage(t)
-	k := launch(t, "sleep 1000 & echo $!; wait")
-	child := k.child(t)
-	id := s.registerAs(model.Registration{JobID: 1, Proc: model.ProcID(k.id), PTY: true})
-	s.mustDo(model.PrimPause, id)
-	wantAll(t, proc.ConditionStopped, child)
-	if c := look(k.id); c != proc.ConditionRunning {
-		t.Errorf("the shell is %s", c)
-	}
-	s.mustDo(model.PrimResume, id)
-}
-
 func TestReleaseAll(t *testing.T) {
 	s := newStage(t)
 	var all []proc.ID

@@ -21,6 +21,9 @@ type sharing struct {
 	packed  map[uint32]bool // jobs that have a tenant here
 
 	unmanaged map[string]model.Reading[int]
+
+	onGPU  map[*entry]map[proc.ID]bool // processes of tenants
+	unread bool                        // those of a GPU could not be read
 }
 
 // attribute shares out what the driver showed among the tenants; what belongs
@@ -29,7 +32,7 @@ type sharing struct {
 func (n *Node) attribute(entries []*entry, counts map[*entry]int, report *model.GPUReport) sharing {
 	s := sharing{entries: entries, samples: make([]model.TenantSample, len(entries)),
 		at: make(map[*entry]int, len(entries)), foreign: map[string]model.Reading[model.Bytes]{},
-		packed: map[uint32]bool{}, unmanaged: map[string]model.Reading[int]{}}
+		packed: map[uint32]bool{}, unmanaged: map[string]model.Reading[int]{}, onGPU: map[*entry]map[proc.ID]bool{}}
 	for i, e := range entries {
 		s.samples[i] = model.TenantSample{Tenant: e.id, Procs: counts[e], Busy: true, Astray: time.Duration(e.astray.Load())}
 		s.at[e], s.packed[e.key.job] = i, true
@@ -43,6 +46,7 @@ func (n *Node) attribute(entries []*entry, counts map[*entry]int, report *model.
 	for _, g := range report.GPUs {
 		n.shareGPU(&s, g)
 	}
+	s.placeProcesses()
 	n.findElsewhere(&s)
 	for i := range s.samples {
 		s.samples[i].Busy = busy(s.samples[i].Use)
@@ -56,6 +60,7 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 	procs, ok := g.Procs.Get()
 	if !ok {
 		s.foreign[g.UUID], s.unmanaged[g.UUID] = model.Unknown[model.Bytes](), model.Unknown[int]()
+		s.unread = true
 		return
 	}
 	for i, e := range s.entries {
@@ -66,9 +71,11 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 	mine, others := model.Known(model.Bytes(0)), model.Known(model.Bytes(0))
 	unmanaged := 0
 	for _, p := range procs {
-		e := n.owner[p.PID]
+		of := n.owner[p.PID]
+		e := of.by
 		if e != nil {
 			addUse(s.samples[s.at[e]].Use, g.UUID, p)
+			s.add(of)
 		} else {
 			stray, job := n.stray(g.UUID, p)
 			s.strays = append(s.strays, stray)

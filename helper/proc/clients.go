@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -52,18 +54,36 @@ func (h Host) runsStepd(pid int, comm []byte) bool {
 }
 
 // exe returns the base name of the file that a process runs, and whether that
-// file belongs to the system rather than to a user.
+// file belongs to the system rather than to a user. One whose first thread has
+// ended shows it in the others.
 func (h Host) exe(pid int) (base string, trusted bool, err error) {
-	link := h.path(pid, "exe")
+	base, trusted, err = h.exeAt(pid, "exe")
+	if !errors.Is(err, ErrGone) {
+		return base, trusted, err
+	}
+	tids, _ := h.threads(pid)
+	for _, tid := range tids {
+		b, ok, err := h.exeAt(pid, "task/"+strconv.Itoa(tid)+"/exe")
+		if !errors.Is(err, ErrGone) {
+			return b, ok, err
+		}
+	}
+	return base, trusted, err
+}
+
+func (h Host) exeAt(pid int, name string) (base string, trusted bool, err error) {
+	link := h.path(pid, name)
 	target, err := os.Readlink(link)
 	if err != nil {
-		return "", false, goneOr(err, pid, "exe")
+		return "", false, goneOr(err, pid, name)
 	}
 	base = strings.TrimSuffix(path.Base(target), " (deleted)")
 	base = strings.TrimSuffix(base, "-wlm") // as Debian calls the files behind its alternatives
 	var st unix.Stat_t
-	if err := unix.Stat(link, &st); err != nil {
-		return "", false, goneOr(err, pid, "exe")
+	if err := unix.Stat(link, &st); errors.Is(err, unix.EACCES) {
+		return base, false, nil // a file system that its user keeps even root out of
+	} else if err != nil {
+		return "", false, goneOr(err, pid, name)
 	}
 	system := st.Uid <= lastSystemUID || st.Uid == nobody
 	return base, system && st.Mode&(unix.S_IWGRP|unix.S_IWOTH) == 0, nil

@@ -50,7 +50,7 @@ func (h Host) Origin(id ID) (from Origin, job uint32, err error) {
 		if s, err = h.stat(buf[:], s.PPID); err != nil {
 			break // it has just ended
 		}
-		if h.runsStepd(s.PID, s.Comm) {
+		if h.runsStepd(s.PID, s.Comm) && h.ofRoot(s.PID) {
 			return OriginJob, h.titled(s.PID), nil
 		}
 	}
@@ -67,6 +67,14 @@ func jobOf(path string) (job uint32, ok bool) {
 	number, _ := strings.CutPrefix(parts[step-1], "job_")
 	n, _ := strconv.ParseUint(number, 10, 32)
 	return uint32(n), true
+}
+
+// ofRoot says whether a process is root's, as each slurmstepd is. A user may start
+// that program too, and have it say what he likes; and reading the command line of a
+// process of his may take as long as he likes.
+func (h Host) ofRoot(pid int) bool {
+	st, err := h.status(pid)
+	return err == nil && st.UID == 0
 }
 
 // titled is the job that a slurmstepd says it is for, 0 if it does not: its command

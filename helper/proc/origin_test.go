@@ -28,6 +28,8 @@ func TestOrigin(t *testing.T) {
 	f.process(90, 0, "slurmstepd", "0::/system.slice/slurmd.service\n")
 	f.file(filepath.Join(f.ProcRoot, "90", "cmdline"), "slurmstepd: [7.batch]\x00\x00")
 	f.process(92, 0, "slurmstepd", "0::/system.slice/slurmd.service\n")
+	f.process(93, 1000, "slurmstepd", none) // that a user runs
+	f.file(filepath.Join(f.ProcRoot, "93", "cmdline"), "slurmstepd: [8.batch]\x00\x00")
 	f.process(91, 1000, "bash", none)
 	for i, c := range []struct {
 		name   string
@@ -46,6 +48,7 @@ func TestOrigin(t *testing.T) {
 		{"v1", 1000, 91, "4:freezer:/slurm_n0/uid_1000/job_5/step_0\n", OriginJob, 5},
 		{"below slurmstepd", 1000, 90, none, OriginJob, 7},
 		{"below one that does not say whose", 1000, 92, none, OriginJob, 0},
+		{"below a user's own", 1000, 93, none, OriginOther, 0},
 		{"parent that has ended", 1000, 4000, none, OriginOther, 0},
 	} {
 		id := f.process(100+i, c.uid, "python", c.cgroup)

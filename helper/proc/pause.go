@@ -57,7 +57,6 @@ type pausing struct {
 	tracker *Tracker
 	target  Target
 	mine    map[ID]bool
-	spare   map[ID]bool
 	roots   map[ID]bool
 	users   map[int]bool // of the roots; filled when cgroups are looked at
 
@@ -82,6 +81,7 @@ type victim struct {
 	walked  bool // its children were looked at after it was seen stopped
 	checked bool // it was asked whether it is frozen
 	stopped bool // to be continued by the resume
+	shells  bool // it is of an interactive step
 }
 
 type victimState uint8
@@ -96,7 +96,7 @@ const (
 func newPausing(t *Tracker, target Target) *pausing {
 	return &pausing{
 		host: t.host, tracker: t, target: target,
-		mine: setOf(target.Mine), spare: setOf(target.Spare), roots: setOf(target.Roots),
+		mine: setOf(target.Mine), roots: setOf(target.Roots),
 		known: map[ID]*victim{}, byPID: map[int]*victim{},
 	}
 }

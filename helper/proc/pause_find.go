@@ -25,9 +25,24 @@ func (p *pausing) fromTracker() (fresh []ID, settled bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	settled = t.sync()
-	p.members, p.result.Complete = t.collect(p.members[:0], p.target.Roots)
+	fresh = p.collect()
 	p.byScan = t.conn == nil || !p.allWatched()
-	return p.addNew(nil, p.members), settled
+	return fresh, settled
+}
+
+// collect returns those members of the target's trees that were not known. The
+// caller holds the tracker's lock.
+func (p *pausing) collect() (fresh []ID) {
+	p.members, p.result.Complete = p.tracker.collect(p.members[:0], p.target.Roots)
+	fresh = p.addNew(nil, p.members)
+	for _, root := range p.target.Spare {
+		for _, id := range p.tracker.trees[root].appendTo([]ID{root}) {
+			if v := p.known[id]; v != nil {
+				v.shells = true
+			}
+		}
+	}
+	return fresh
 }
 
 func (p *pausing) allWatched() bool {
@@ -93,6 +108,7 @@ func (p *pausing) fromChildren(fresh []ID) ([]ID, error) {
 			}
 			if id, err := p.host.Identify(pid); err == nil && id.Start >= v.id.Start {
 				fresh = p.addNew(fresh, []ID{id})
+				p.known[id].shells = p.known[id].shells || v.shells
 			}
 		}
 	}
@@ -115,6 +131,5 @@ func (p *pausing) fromScan() ([]ID, error) {
 	if err := t.rescan(); err != nil {
 		return nil, err
 	}
-	p.members, _ = t.collect(p.members[:0], p.target.Roots)
-	return p.addNew(nil, p.members), nil
+	return p.collect(), nil
 }

@@ -94,13 +94,13 @@ func (p *pausing) judge(v *victim, s Stat) error {
 	v.stat.Comm = nil
 	switch {
 	case s.leaving():
-	case p.host.isSlurm(v.id.PID, comm):
+	case !p.target.OnGPU[v.id] && p.host.isSlurm(v.id.PID, comm):
 		if p.roots[v.id] && p.host.runsStepd(v.id.PID, comm) {
 			return fmt.Errorf("process %s: %w", v.id, ErrNotStarted)
 		}
 		v.state = victimSpared
 		p.slurm = append(p.slurm, v)
-	case p.spare[v.id] || p.target.Owner != nil && !p.host.OwnedBy(v.id, *p.target.Owner):
+	case v.shells && !p.works(v.id, s.PPID), p.target.Owner != nil && !p.host.OwnedBy(v.id, *p.target.Owner):
 		v.state = victimSpared
 		p.result.Spared = append(p.result.Spared, v.id)
 	case s.State == 'T':
@@ -109,6 +109,27 @@ func (p *pausing) judge(v *victim, s Stat) error {
 		v.state, v.stopped = victimTold, true
 	}
 	return nil
+}
+
+// works says whether a process is on a GPU, or descends from one of the target's
+// that is.
+func (p *pausing) works(id ID, ppid int) bool {
+	var buf [statSize]byte
+	for range maxAncestors {
+		if p.target.OnGPU[id] {
+			return true
+		}
+		parent := p.byPID[ppid]
+		if parent == nil {
+			return false
+		}
+		s, err := p.host.statOf(buf[:], parent.id)
+		if err != nil {
+			return false
+		}
+		id, ppid = parent.id, s.PPID
+	}
+	return false
 }
 
 // announce hands those of the batch that run to Target.Before.

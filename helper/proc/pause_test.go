@@ -208,18 +208,6 @@ func TestResumeSeesAnEffectiveForeignStop(t *testing.T) {
 	}
 }
 
-func TestPauseSparesWhomItIsTold(t *testing.T) {
-	tr := tracked(t, Host{}, nil)
-	l := launch(t, `sleep 1000 & echo $!; wait`)
-	watch(t, tr, l.id)
-	l.run(t)
-	child := l.pid(t)
-	p := pause(t, tr, Target{Roots: []ID{l.id}, Spare: []ID{l.id}})
-	if !slices.Equal(p.Stopped, []ID{child}) || !slices.Equal(p.Spared, []ID{l.id}) || state(t, l.id) == 'T' {
-		t.Errorf("paused %+v", p)
-	}
-}
-
 func TestPauseStopsAProgramThatIgnoresTerminalStops(t *testing.T) {
 	tr := tracked(t, Host{}, nil)
 	l := launch(t, `trap '' TSTP TTIN TTOU; echo $$; while :; do :; done`)

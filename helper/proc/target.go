@@ -27,8 +27,11 @@ const PauseLimit = 2 * time.Second
 
 // Target is what is paused as a whole.
 type Target struct {
-	Roots   []ID     // registered tasks; everything that descends from them belongs to the target
-	Spare   []ID     // never stopped themselves (the shell of an interactive step), though their descendants are
+	Roots []ID // registered tasks; everything that descends from them belongs to the target
+	Spare []ID // roots of interactive steps: of their trees only what is OnGPU, with its descendants, is stopped
+	// OnGPU are the processes that the driver shows on a GPU. Whatever such a one is
+	// called, it is neither a shell nor a program of Slurm's.
+	OnGPU   map[ID]bool
 	Cgroups []string // directories whose processes of the roots' user belong to the target as well: a Slurm step's own
 	Owner   *uint32  // where set, only processes that this user may signal are stopped; others are spared
 	Mine    []ID     // stopped by an earlier pause that was not undone: not somebody else's stop
@@ -41,7 +44,7 @@ type Target struct {
 type Paused struct {
 	Stopped  []ID          // stopped by this pause (or earlier, see Target.Mine): what Resume is to continue
 	Foreign  []ID          // found stopped by somebody else
-	Spared   []ID          // left running: Slurm's own programs and Target.Spare
+	Spared   []ID          // left running: Slurm's own programs, another user's, and what of Target.Spare is on no GPU
 	Complete bool          // no process can have been missed; false where forks were not reported by the kernel
 	Passes   int           // looks for new processes
 	Latency  time.Duration // from the call to the last process seen stopped
