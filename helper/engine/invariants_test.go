@@ -116,8 +116,12 @@ func promised(g model.GPU, holders []*model.Tenant) (sum model.Bytes) {
 }
 
 // undoWithin is when an undoing that failed, or had no outcome, has to have
-// been tried again; a resume too.
-const undoWithin = 65 * time.Second
+// been tried again, since it was last begun; a resume too. One that took longer
+// than that until it was told to have failed is tried again within undoAgain.
+const (
+	undoWithin = 65 * time.Second
+	undoAgain  = 2 * time.Second
+)
 
 // checkTruth compares what the engine believes with the truth, for tenants of
 // which nothing is under way.
@@ -131,7 +135,7 @@ func (l *life) checkTruth() {
 		if t.State == model.Throttled { // stopped for the rest of a period, unless that is long over
 			asked = max(asked, j.beat)
 		}
-		if j.stopped && !t.State.Stopped() && l.now-asked > undoWithin {
+		if j.stopped && !t.State.Stopped() && l.now-asked > undoWithin && l.now-j.told > undoAgain {
 			l.fail("%s is stopped, but counts as %s", j.id, t.State)
 		}
 		lost := j.lost && t.State == model.Swapped // nobody asks again until there is room

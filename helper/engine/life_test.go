@@ -52,7 +52,8 @@ type job struct {
 	beat    time.Duration // when it was last stopped for the rest of a throttle's period
 	held    bool          // stopped before its first run
 	swapped bool
-	asked   time.Duration // when it was last to be continued, or was last told that it could not be
+	asked   time.Duration // when it was last to be continued
+	told    time.Duration // when it was last told that this could not be done
 	lost    bool          // it was continued, and nobody was told
 	foreign bool          // somebody else wants it stopped
 	free    time.Duration
@@ -318,7 +319,7 @@ func (l *life) finish(j *job, o op) {
 		l.events = append(l.events, ev)
 	}
 	if ev.Kind == model.EvFailed && o.a.Do == model.PrimResume {
-		j.asked = l.now // whoever asks again waits from here on
+		j.told = l.now
 	}
 }
 
