@@ -1,6 +1,6 @@
 // Package draw has tests that draw at random draw the same in each run, so that
 // what one run shows everybody's shows. With GIMBAL_LONG set, as in make test-long,
-// each run draws anew.
+// each run draws anew, and much more often.
 package draw
 
 import (
@@ -14,8 +14,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// usual is what a run draws from that is not a long one.
-const usual = 1
+// usual is what a run draws from that is not a long one; many is how often a long one
+// draws for a property, where it is not said.
+const (
+	usual = 1
+	many  = 2000
+)
 
 // Check is rapid.Check. A seed that is asked for by -rapid.seed or RAPID_SEED is
 // taken, whatever kind of run it is.
@@ -38,13 +42,15 @@ func Seed(t *testing.T) uint64 {
 
 func long() bool { return os.Getenv("GIMBAL_LONG") != "" }
 
-// settle chooses rapid's seed once, before the first draws.
+// settle chooses rapid's seed, or how often it draws, once, before the first draws.
 var settle = sync.OnceFunc(func() {
-	seed := flag.Lookup("rapid.seed")
-	if long() || seed.Value.String() != "0" {
-		return
+	name, value := "rapid.seed", usual
+	if long() {
+		name, value = "rapid.checks", many
 	}
-	if err := seed.Value.Set(strconv.Itoa(usual)); err != nil {
-		panic(err) // it is a number
+	if f := flag.Lookup(name); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(strconv.Itoa(value)); err != nil {
+			panic(err) // it is a number
+		}
 	}
 })
