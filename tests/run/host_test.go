@@ -352,14 +352,26 @@ func (h *host) scratch(uid int, name string) string {
 }
 
 // command is the pid of what a gimbal run runs.
-func (h *host) command(j *job) int {
+func (h *host) command(j *job) (pid int) {
 	h.t.Helper()
-	pid := 0
+	h.await("the command", func() bool {
+		var name string
+		pid, name = h.child(j)
+		return name != "gimbal"
+	})
+	return pid
+}
+
+// child is the process of the command of a gimbal run, and the name of the program
+// that it runs.
+func (h *host) child(j *job) (pid int, name string) {
+	h.t.Helper()
 	h.await("the command's process", func() bool {
 		out, err := exec.Command("pgrep", "-P", strconv.Itoa(j.Process.Pid)).Output()
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(out)))
-		name, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		return err == nil && err2 == nil && string(name) != "gimbal\n"
+		text, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		name = strings.TrimSpace(string(text))
+		return err == nil && err2 == nil
 	})
-	return pid
+	return pid, name
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -36,6 +37,56 @@ func TestHeldUntilThereIsRoom(t *testing.T) {
 		if _, longest := h.gpu.Record().Overlap("first", "second"); longest > 50*time.Millisecond {
 			t.Errorf("both computed at once for %s", longest)
 		}
+	})
+}
+
+// TestHeldBeforeItBegins: a command that is held has not begun: its program is
+// started when its turn comes.
+func TestHeldBeforeItBegins(t *testing.T) {
+	onGPU(t, "", func(t *testing.T, h *host) {
+		whole := []string{"--memory=16GiB"}
+		first := h.start(alice, append(whole, h.endless("first")...)...)
+		h.awaitState(alice, "r1", "RUNNING")
+		h.gpu.WaitClients(1)
+		mark := h.scratch(alice, "begun")
+		held := h.start(alice, append(whole, "--", "/bin/sh", "-c", "echo > "+mark)...)
+		h.awaitState(alice, "r2", "HELD")
+		pid, name := h.child(held)
+		if name != "gimbal" || procState(pid) != 'T' {
+			t.Errorf("the process of a held command is %s, %c", name, procState(pid))
+		}
+		if _, err := os.Stat(mark); err == nil {
+			t.Error("a held command has begun")
+		}
+		h.done(first)
+		if code := h.wait(held); code != 0 {
+			t.Errorf("exit code %d: %s", code, held.out.String())
+		}
+		if _, err := os.Stat(mark); err != nil {
+			t.Errorf("a command that was held: %v", err)
+		}
+	})
+}
+
+// TestHeldEnds: what is sent to a held command ends it as it ends one that has
+// begun, and the command goes along with a gimbal run that is killed.
+func TestHeldEnds(t *testing.T) {
+	onGPU(t, "", func(t *testing.T, h *host) {
+		whole := []string{"--memory=16GiB"}
+		first := h.start(alice, append(whole, h.endless("first")...)...)
+		h.awaitState(alice, "r1", "RUNNING")
+		h.gpu.WaitClients(1)
+		for i, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGKILL} {
+			held := h.start(alice, append(whole, "--", "/bin/true")...)
+			h.awaitState(alice, fmt.Sprintf("r%d", i+2), "HELD")
+			pid, _ := h.child(held)
+			_ = held.Process.Signal(sig)
+			if code := h.wait(held); code != 128+int(sig) {
+				t.Errorf("%v: exit code %d: %s", sig, code, held.out.String())
+			}
+			h.await("the end of its process", func() bool { return strings.ContainsRune("\x00ZX", rune(procState(pid))) })
+		}
+		h.done(first)
 	})
 }
 

@@ -43,9 +43,12 @@ func (r *running) run() int {
 		return exitCannotRun
 	}
 	r.child = c
+	if !r.awaitChild() {
+		return r.end(r.wait())
+	}
 	set, err := r.join()
 	if err != nil {
-		_ = r.child.say.Close() // it ends instead of becoming the command
+		_ = c.own.Close() // it ends instead of becoming the command
 		r.wait()
 		return wrongUsage(r.world, "run", err)
 	}
@@ -67,6 +70,20 @@ func (r *running) listen() {
 	for _, s := range append(passed(), unix.SIGCHLD, unix.SIGCONT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU) {
 		if !signal.Ignored(s) {
 			signal.Notify(r.signals, s)
+		}
+	}
+}
+
+// awaitChild waits until the command's process may be stopped by whoever packs it.
+// It returns false where it has ended: a signal was faster.
+func (r *running) awaitChild() bool {
+	ready := r.child.ready()
+	for {
+		select {
+		case is := <-ready:
+			return is
+		case s := <-r.signals:
+			r.hear(s.(unix.Signal))
 		}
 	}
 }

@@ -54,31 +54,41 @@ func (d *daemon) takeRun(ctx context.Context, peer wire.Peer, req wire.Request) 
 	if err := d.checkNamed(ctx, &q); err != nil {
 		return nil, err
 	}
+	reg, r, err := d.enterRun(ctx, peer, by, &q)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.settleRun(ctx, reg.JobID); err != nil {
+		return nil, err
+	}
+	r.Progress = d.makeCounter(&reg)
+	return r, nil
+}
+
+// enterRun takes in a command of which it is proven whose it is. The next one may
+// count on the engine's knowing of this one.
+func (d *daemon) enterRun(ctx context.Context, peer wire.Peer, by model.ProcID, q *model.RunRequest) (reg model.Registration, r model.RunReply, err error) {
 	d.runs.mu.Lock()
 	defer d.runs.mu.Unlock()
 	if err := d.roomForRun(peer, q.Proc.PID); err != nil {
-		return nil, err
+		return reg, r, err
 	}
-	reg := model.Registration{
+	reg = model.Registration{
 		StepID: 0, ArrayTask: model.NoVal, HetOffset: model.NoVal, Tasks: 1, NNodes: 1,
 		UID: peer.UID, GID: peer.GID, User: login(peer.UID), JobName: q.Name, Node: d.name,
 		Proc: q.Proc, Stepd: by, Options: q.Options, Visible: q.Visible, Launched: time.Now().UnixNano(),
 	}
 	if reg.GPUs, err = d.chooseGPUs(ctx, q.Choose); err != nil {
-		return nil, err
+		return reg, r, err
 	}
 	if reg.JobID, err = d.nextRun(); err != nil {
-		return nil, err
+		return reg, r, err
 	}
 	if err := d.node.Register(reg); err != nil {
-		return nil, err
+		return reg, r, err
 	}
-	r, err := d.awaitRun(ctx, reg.JobID)
-	if err != nil {
-		return nil, err
-	}
-	r.Progress = d.makeCounter(&reg)
-	return r, nil
+	r, err = d.awaitRun(ctx, reg.JobID)
+	return reg, r, err
 }
 
 // boundRun refuses what no command says of itself in earnest, and cuts a name
@@ -250,6 +260,27 @@ func (d *daemon) awaitRun(ctx context.Context, job uint32) (model.RunReply, erro
 		}
 	}
 	return r, nil
+}
+
+// settleLimit bounds how long a command waits to be let run or held: it is less
+// than gimbal run waits for the reply.
+const settleLimit = 3 * time.Second
+
+// settleRun waits until a command may run, or is stopped: the caller lets it begin
+// when it has the reply, and one that is held has begun nothing then. Past the
+// limit it begins all the same.
+func (d *daemon) settleRun(ctx context.Context, job uint32) error {
+	for end := time.Now().Add(settleLimit); ; time.Sleep(runLook) {
+		open := false
+		err := d.loop.Ask(ctx, func(e *engine.Engine) {
+			for _, t := range e.Node.Tenants {
+				open = open || t.Reg.JobID == job && (t.State == model.New || t.State == model.Holding)
+			}
+		})
+		if err != nil || !open || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // runMessage says what of its request a command did not get.
