@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
 // Error is a mistake in a file, with its place.
@@ -37,7 +39,8 @@ func parse(file, text string) (*document, error) {
 	if _, err := toml.Decode(text, &d.tree); err != nil {
 		var pe toml.ParseError
 		if errors.As(err, &pe) {
-			return nil, &Error{File: file, Line: pe.Position.Line, Msg: pe.Message}
+			line, _, msg := model.SyntaxFault(text, pe.Position.Start, pe.Position.Len, pe.Message)
+			return nil, &Error{File: file, Line: line, Msg: msg}
 		}
 		return nil, &Error{File: file, Msg: err.Error()}
 	}
