@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
+	"github.com/gimbal-hpc/gimbal/helper/config"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
 
@@ -125,7 +126,26 @@ func (s *source) nobodyIs(name string, w world) error {
 		}
 		near = help.Meant(name, names)
 	}
-	return fmt.Errorf("no packed job of this node is called %q%s", name, cmp.Or(near, listed))
+	return fmt.Errorf("no packed job of this node is called %q%s", name, cmp.Or(near, policyMeant(name, w), listed))
+}
+
+// policyMeant says what tells of a policy that may have been meant, "" where none is
+// called so, or nearly.
+func policyMeant(name string, w world) string {
+	if strings.HasSuffix(name, ".toml") && there(name) {
+		return fmt.Sprintf("; of a policy's file tells 'gimbal policies explain %s'", name)
+	}
+	p := policiesCommand{config: config.Path, w: w}
+	_, sources, _ := p.load() // those that can be had
+	names := shippedNames()
+	for _, s := range sources {
+		names = append(names, s.Name)
+	}
+	near := help.Nearest(strings.TrimSuffix(name, ".toml"), names)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("; of the policy %s tells 'gimbal policies explain %s'", near, near)
 }
 
 // listed says where the jobs are that there are.

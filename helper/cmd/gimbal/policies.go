@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,6 +139,9 @@ func (p *policiesCommand) find(name string) (*config.Config, config.Source, erro
 		}
 		names = append(names, s.Name)
 	}
+	if likeNumber(name) {
+		return nil, config.Source{}, fmt.Errorf("there is no policy %q; of a job tells 'gimbal explain %s'", name, name)
+	}
 	return nil, config.Source{}, fmt.Errorf("there is no policy %q%s; there are %s",
 		name, strings.TrimSuffix(help.Meant(name, names), "?"), strings.Join(names, ", "))
 }
@@ -239,7 +243,7 @@ func (p *policiesCommand) check(files []string) error {
 	for _, file := range files {
 		pol, err := p.checkFile(file)
 		if err != nil {
-			fmt.Fprintln(p.w.stderr, err)
+			fmt.Fprintln(p.w.stderr, help.NoFile(err))
 			bad++
 			continue
 		}
@@ -254,7 +258,7 @@ func (p *policiesCommand) check(files []string) error {
 func (p *policiesCommand) checkFile(file string) (*policy.Policy, error) {
 	text, err := readPolicy(file)
 	if err != nil {
-		return nil, err
+		return nil, p.sited(file, err)
 	}
 	name, toml := strings.CutSuffix(filepath.Base(file), ".toml")
 	if !toml { // not yet in its place
@@ -265,6 +269,25 @@ func (p *policiesCommand) checkFile(file string) (*policy.Policy, error) {
 		return nil, err
 	}
 	return pol, config.Trusted(file)
+}
+
+// sited adds to an error about a policy file that is not there where one of its name
+// is.
+func (p *policiesCommand) sited(file string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, sources, _ := p.load() // those that can be had
+	for _, s := range sources {
+		switch {
+		case s.Name+".toml" != filepath.Base(file):
+		case isShipped(s):
+			return fmt.Errorf("%w; 'gimbal policies show %s' prints the shipped one", err, s.Name)
+		default:
+			return fmt.Errorf("%w; there is %s", err, s.File)
+		}
+	}
+	return err
 }
 
 // maxPolicy is more than the policy package takes, in bytes.

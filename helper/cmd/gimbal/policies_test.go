@@ -83,3 +83,34 @@ func TestPoliciesCheckRefusesWhatGimbaldRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPolicyMeant: what is said of a policy that is not there names the right thing.
+func TestPolicyMeant(t *testing.T) {
+	dir := t.TempDir()
+	site, config := filepath.Join(dir, "site"), filepath.Join(dir, "gimbald.toml")
+	if err := os.Mkdir(site, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{config: "[policy]\ndir = \"" + site + "\"\n", site + "/course.toml": "name = \"course\"\n", dir + "/quick.toml": "name = \"quick\"\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for _, c := range []struct {
+		command, operand, want string
+	}{
+		{"check", "course.toml", "open course.toml: no such file or directory; there is " + site + "/course.toml\n"},
+		{"explain", "course.toml", "there is " + site + "/course.toml\n"},
+		{"check", "fair.toml", "'gimbal policies show fair' prints the shipped one\n"},
+		{"check", "quik.toml", `did you mean "quick.toml"?` + "\n"},
+		{"explain", "quik.toml", `did you mean "quick.toml"?` + "\n"},
+		{"explain", "cours", `there is no policy "cours", did you mean "course"; there are`},
+		{"show", "12_3", `there is no policy "12_3"; of a job tells 'gimbal explain 12_3'` + "\n"},
+	} {
+		code, out, errs := try("policies", "--config", config, c.command, c.operand)
+		if code != exitFailed || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s %s: exit %d, %q, want %q", c.command, c.operand, code, errs, c.want)
+		}
+	}
+}

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/gimbal-hpc/gimbal/helper/config"
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/policy"
 	"github.com/gimbal-hpc/gimbal/helper/sim"
 	"github.com/gimbal-hpc/gimbal/helper/sim/baseline"
@@ -47,6 +48,19 @@ func (s *simulation) choosePolicies() error {
 	return nil
 }
 
+// noPolicy says that a name is no policy's, and which may have been meant: a file's
+// too, whose ending was left out.
+func noPolicy(name string) error {
+	if name == "" {
+		return errors.New("--policy: a name between two commas, or behind the last, is missing")
+	}
+	meant := strings.TrimSuffix(help.Meant(name, policyNames()), "?")
+	if _, err := os.Stat(name + ".toml"); err == nil {
+		meant = fmt.Sprintf(", did you mean %q", name+".toml")
+	}
+	return fmt.Errorf("there is no policy %q%s; there are %s, and files (*.toml)", name, meant, strings.Join(policyNames(), ", "))
+}
+
 // findPolicy is a policy by the name of a baseline or a shipped policy, or by
 // its file.
 func (s *simulation) findPolicy(name string) (study.Policy, error) {
@@ -67,11 +81,7 @@ func (s *simulation) findPolicy(name string) (study.Policy, error) {
 			return study.Policy{}, fmt.Errorf("reading a policy: %w", err)
 		}
 	default:
-		meant := ""
-		if near := config.Nearest(name, policyNames()); near != "" {
-			meant = fmt.Sprintf("; did you mean %s?", near)
-		}
-		return study.Policy{}, fmt.Errorf("no policy is called %q%s; there are %s, and files (*.toml)", name, meant, strings.Join(policyNames(), ", "))
+		return study.Policy{}, noPolicy(name)
 	}
 	p, err := policy.Parse(file, text)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -254,21 +254,23 @@ func diskError(err error) error {
 	return err
 }
 
-// ago writes a length of time with its largest unit.
+// ago writes a length of time with its two largest units, rounded down.
 func ago(d time.Duration) string {
+	var parts []string
 	for _, u := range []struct {
 		unit time.Duration
 		name string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if n := int64(d / u.unit); n > 0 {
-			name := u.name
-			if n > 1 {
-				name += "s"
-			}
-			return strconv.FormatInt(n, 10) + " " + name
+		n := int(d / u.unit)
+		d -= time.Duration(n) * u.unit
+		if n > 0 {
+			parts = append(parts, plural(n, u.name))
+		}
+		if len(parts) == 2 || len(parts) == 1 && n == 0 { // 2 days, not 2 days 7 seconds
+			break
 		}
 	}
-	return "less than a second"
+	return cmp.Or(strings.Join(parts, " "), "less than a second")
 }
 
 // records gets what the journal holds of the tenants that the query selects,

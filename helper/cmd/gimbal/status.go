@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gimbal-hpc/gimbal/helper/cmd/help"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 	"github.com/gimbal-hpc/gimbal/helper/report"
 	"github.com/gimbal-hpc/gimbal/helper/wire"
@@ -341,14 +342,16 @@ func truncate(s *model.Snapshot, q model.StatusQuery) {
 
 // wrongUsage says what is wrong with a command line.
 func wrongUsage(w world, name string, err error) int {
-	fmt.Fprintf(w.stderr, "gimbal %s: %v\nTry 'gimbal %s --help'.\n", name, err, name)
+	fmt.Fprintf(w.stderr, "gimbal %s: %v\nTry 'gimbal %s --help'.\n", name, help.NoFile(err), name)
 	return exitUsage
 }
 
 // failure says why a command failed: 3 where the daemon does not answer.
 func failure(w world, name string, err error) int {
-	fmt.Fprintf(w.stderr, "gimbal %s: %v\n", name, err)
+	fmt.Fprintf(w.stderr, "gimbal %s: %v\n", name, help.NoFile(err))
 	if errors.Is(err, wire.ErrUnreachable) {
+		fmt.Fprintf(w.stderr, "'gimbal doctor' tells what is wrong on this node. If the job is on another:\n"+
+			"srun --jobid=JOB --overlap --gimbal-pack=off gimbal %s ...\n", name)
 		return exitUnreachable
 	}
 	return exitFailed

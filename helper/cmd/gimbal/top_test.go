@@ -196,7 +196,7 @@ func TestTopKeepsWhatWasKnown(t *testing.T) {
 	s.take(busyNode(), nil, noon)
 	s.take(model.Snapshot{}, errors.New("gimbald does not answer"), noon.Add(90*time.Second))
 	out := shown(s, 80, 24)
-	if !strings.Contains(out, "gimbald does not answer; this is what was known 1 minute ago") || !strings.Contains(out, "  12  ") {
+	if !strings.Contains(out, "gimbald does not answer; this is what was known 1 minute 30 seconds ago") || !strings.Contains(out, "  12  ") {
 		t.Errorf("without a daemon:\n%s", out)
 	}
 	next := busyNode()

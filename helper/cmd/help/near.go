@@ -1,8 +1,12 @@
 package help
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -33,6 +37,25 @@ func Meant(word string, words []string) string {
 		return fmt.Sprintf(", did you mean %q?", near)
 	}
 	return ""
+}
+
+// NoFile adds to an error about a file that is not there the one beside it that may
+// have been meant.
+func NoFile(err error) error {
+	var path *fs.PathError
+	if !errors.As(err, &path) || !errors.Is(path, fs.ErrNotExist) {
+		return err
+	}
+	dir, base := filepath.Split(path.Path)
+	beside, _ := os.ReadDir(cmp.Or(dir, ".")) // none where the folder is not there either
+	names := make([]string, len(beside))
+	for i, f := range beside {
+		names[i] = f.Name()
+	}
+	if near := Nearest(base, names); near != "" {
+		return fmt.Errorf("%w, did you mean %q?", err, dir+near)
+	}
+	return err
 }
 
 // Fault adds to what is wrong with a command line the option that may have been

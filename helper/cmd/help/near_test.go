@@ -1,6 +1,11 @@
 package help
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -34,6 +39,31 @@ func TestFault(t *testing.T) {
 		}
 	}
 	if err := Fault(nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "jobs.csv"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	none := "open %s: no such file or directory"
+	for _, c := range []struct{ path, want string }{
+		{filepath.Join(dir, "job.csv"), none + `, did you mean "` + filepath.Join(dir, "jobs.csv") + `"?`},
+		{"jbos.csv", none + `, did you mean "jobs.csv"?`},
+		{filepath.Join(dir, "else"), none},
+		{filepath.Join(dir, "none", "jobs.csv"), none},
+		{filepath.Join(dir, "jobs.csv", "x"), "open %s: not a directory"},
+	} {
+		_, err := os.Open(c.path)
+		got := NoFile(fmt.Errorf("read: %w", err))
+		if want := "read: " + fmt.Sprintf(c.want, c.path); got.Error() != want || errors.Is(got, fs.ErrNotExist) != errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+	if err := NoFile(nil); err != nil {
 		t.Error(err)
 	}
 }
