@@ -3,12 +3,14 @@ package faults
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
+	"github.com/gimbal-hpc/gimbal/helper/wire"
 	"github.com/gimbal-hpc/gimbal/tests/simgpu"
 )
 
@@ -19,6 +21,7 @@ type scene struct {
 	guards  bool // the sequence is the guard's: its daemon is gone
 	starts  bool // it is a daemon's start: nobody guards yet
 	brief   bool // under Slurm it is walked in the short run too
+	alone   bool // Slurm cannot be had to play it at will
 	play    func(r *rig) play
 }
 
@@ -51,6 +54,7 @@ func scenes() []scene {
 		{name: "notify", brief: true, setting: plain, play: playNotify},
 		{name: "evict", brief: true, setting: plain, play: playEvict},
 		{name: "end", setting: plain, play: playEnd},
+		{name: "a step ends before its processes", alone: true, setting: plain, play: playOrphans},
 		{name: "pause after the guard took over", setting: hasty, play: playRetake},
 		{name: "leave", setting: plain, play: playLeave},
 		{name: "start", setting: plain, starts: true, play: playStart},
@@ -99,7 +103,7 @@ func playHold(r *rig) play {
 				second.finish()
 			}
 		},
-		begin: func() { second = r.launch(big, trainer) },
+		begin: func() { second = r.launch(big, slow) },
 		over:  func() bool { return r.is(second, model.Held) },
 	}
 }
@@ -123,7 +127,7 @@ func playAdmit(r *rig) play {
 			}
 			first = r.big(first)
 			r.await(first, model.Running)
-			second = r.launch(big, trainer)
+			second = r.launch(big, slow)
 			r.await(second, model.Held)
 		},
 		begin: func() { first.finish() },
@@ -285,6 +289,19 @@ func playEnd(r *rig) play {
 	}
 }
 
+// playOrphans tells of the end of a step whose processes are there still, and
+// stopped: what Slurm did not see of them is ended.
+func playOrphans(r *rig) play {
+	var k *task
+	return play{
+		prepare: func() { k = r.living(k); r.order(k, model.PrimPause); r.await(k, model.Paused) },
+		begin: func() {
+			_ = r.call(wire.OpStepEnd, model.StepKey{JobID: k.job, StepID: model.StepBatch}, nil) // it may die of it
+		},
+		over: func() bool { return !k.alive() && r.left(k) },
+	}
+}
+
 // playRetake has a guard take over from a daemon that hung for a while.
 func playRetake(r *rig) play {
 	var k *task
@@ -312,7 +329,7 @@ func (r *rig) atRest(k, first, held *task) (*task, *task, *task) {
 	if held != nil && held.alive() { // it may run by now
 		held.finish()
 	}
-	held = r.launch(big, trainer)
+	held = r.launch(big, slow)
 	r.await(k, model.Paused)
 	r.await(held, model.Held)
 	return k, first, held
@@ -339,14 +356,25 @@ func (r *rig) gone() bool {
 // playStart starts a daemon over what one left that died with its guard, while a
 // task was launched.
 func playStart(r *rig) play {
-	var k, first, held *task
+	var k, first, held, late *task
 	return play{
 		prepare: func() {
 			k, first, held = r.atRest(k, first, held)
+			if late != nil && late.alive() {
+				late.finish()
+			}
 			r.killedBoth()
+			late = r.launch("2GiB", trainer)
+			eventually(r.t, patience, "the launch is left for the next daemon", func() bool {
+				files, _ := filepath.Glob(r.path("run/pending/*"))
+				return len(files) > 0
+			})
 		},
 		begin: r.begin,
-		over:  func() bool { return r.status() != nil },
+		over: func() bool {
+			reply := r.status()
+			return reply != nil && late.in(reply) != nil
+		},
 	}
 }
 

@@ -61,6 +61,10 @@ type launcher interface {
 // trainer is the usual program: a few processes, of several kinds.
 const trainer = "--memory 512MiB --gpu-ms 5 --cpu-ms 5 --fork 1 --setsid-workers 1"
 
+// slow is that program of a job that is to be held: as a framework's import does, its
+// start outlasts the moment between exec and hold.
+const slow = trainer + " --startup 0.5"
+
 // launch begins a job.
 func (r *rig) launch(memory, args string) *task {
 	r.t.Helper()

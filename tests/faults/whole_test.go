@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gimbal-hpc/gimbal/helper/journal"
 	"github.com/gimbal-hpc/gimbal/helper/model"
 )
@@ -122,30 +124,38 @@ func (r *rig) mismatch() string {
 	return r.replays(reply)
 }
 
-// replays compares the journal with what the daemon says.
+// replays compares what the journal adds up to with what the daemon says.
 func (r *rig) replays(reply *model.StatusReply) string {
 	replayed, err := journal.Replay(r.path("state"), "")
 	if err != nil {
 		return err.Error()
 	}
-	said, known := map[model.TenantID]bool{}, map[model.TenantID]bool{}
-	for _, l := range replayed.Live {
-		known[l.Tenant.ID] = true
-	}
+	said, wrote := map[model.TenantID]string{}, map[model.TenantID]string{}
 	for i := range reply.Tenants {
-		said[reply.Tenants[i].ID] = true
+		v := &reply.Tenants[i]
+		said[v.ID] = stands(&v.Tenant, v.Order)
 	}
-	for id := range said {
-		if !known[id] {
-			return fmt.Sprintf("tenant %s is not in the journal: %v", id, known)
+	for _, l := range replayed.Live {
+		var order *model.Order
+		if o, ok := replayed.Orders[l.Tenant.ID]; ok {
+			order = &o
 		}
+		wrote[l.Tenant.ID] = stands(l.Tenant, order)
 	}
-	for id := range known {
-		if !said[id] {
-			return fmt.Sprintf("tenant %s is in the journal alone", id)
-		}
+	if diff := cmp.Diff(wrote, said); diff != "" {
+		return "the journal (-) and the daemon (+) differ:\n" + diff
 	}
 	return ""
+}
+
+// stands is how a tenant stands, but for what is measured of it.
+func stands(t *model.Tenant, order *model.Order) string {
+	text := fmt.Sprintf("%s since %s on %v, admitted %t, exempt %q, suspended %q, throttled %v\ntasks %+v\nsteps %+v\nterms %+v",
+		t.State, t.Since, t.GPUs, t.Admitted, t.Exempt, t.Suspended, t.Throttle, t.Workers, t.Steps, t.Terms)
+	if order != nil {
+		text += fmt.Sprintf("\norder %q of %d until %s", order.Do, order.UID, order.Until)
+	}
+	return text
 }
 
 // finishAll ends every job by its owner's signal: each ends by its own handler,
