@@ -2,7 +2,8 @@
 
 // Package failpoint names the points between two steps at which a crash must do
 // no harm. A build with the tag failpoints stops there on request, so that a
-// test can kill the process at each; in every other build a point is nothing.
+// test can kill the process at each; in every other build a point is nothing. It
+// lets a test set the wall clock, too.
 package failpoint
 
 import (
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,6 +78,16 @@ func reached(dir, point string) bool {
 	}
 	passed++
 	return fmt.Sprint(passed) == count
+}
+
+// Now is the wall clock, set forth or back by what the file "clock" says.
+func Now() time.Time {
+	now := time.Now()
+	text, err := os.ReadFile(filepath.Join(os.Getenv(folder), "clock"))
+	if by, bad := time.ParseDuration(string(text)); err == nil && bad == nil {
+		now = now.Add(by)
+	}
+	return now
 }
 
 // Env is what a child that plays a role of its own needs in its environment.

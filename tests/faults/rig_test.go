@@ -257,8 +257,14 @@ func (r *rig) answer() (reply *model.StatusReply) {
 // order gives a person's order for a job; the daemon may die of it.
 func (r *rig) order(k *task, do model.Primitive) {
 	r.t.Helper()
+	r.orderFor(k, do, 0)
+}
+
+// orderFor gives an order that lapses after a while, 0 never.
+func (r *rig) orderFor(k *task, do model.Primitive, d time.Duration) {
+	r.t.Helper()
 	q := model.ControlQuery{Job: model.JobRef{Job: k.job, Task: model.NoVal, Offset: model.NoVal, Step: model.NoVal},
-		Do: do, Why: "a test", Signal: int(unix.SIGUSR1)}
+		Do: do, Why: "a test", For: d, Signal: int(unix.SIGUSR1)}
 	if err := r.call(model.OpControl, q, nil); err != nil && !errors.Is(err, wire.ErrUnreachable) {
 		r.t.Fatalf("%s of job %d: %v", do, k.job, err)
 	}

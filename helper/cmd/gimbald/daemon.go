@@ -136,7 +136,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		d.log.error("journal", "what an earlier daemon knew is lost", err)
 	}
-	if d.journal, err = journal.Open(d.cfg.Node.StateDir, journal.Options{}); err != nil {
+	if d.journal, err = journal.Open(d.cfg.Node.StateDir, journal.Options{Now: failpoint.Now}); err != nil {
 		return err
 	}
 	d.notes = newNotes(d)
@@ -149,7 +149,7 @@ func (d *daemon) open(ctx context.Context) error {
 	d.decider.SetEpoch(d.started.Add(-clock()))
 	d.engine = engine.New(model.NewNode(), engine.Parts{
 		Source: d.node, Actuator: d.node, Journal: d.notes.journalOf(measuring{d.journal, d.learner}), Decider: d.decider,
-		Wall: time.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal, Learner: d.learner,
+		Wall: failpoint.Now, FirstID: replayed.Action, Report: d.stepFailed, Meter: d.journal, Learner: d.learner,
 	})
 	d.loop = engine.NewLoop(d.engine, clock, d.node.Wake(), d.guard.beat, min(loopIdle, d.cfg.Guard.Stall/2))
 	failpoint.At("start.opened")
@@ -170,7 +170,7 @@ func (d *daemon) makeNode() {
 		Slurm:       d.slurm,
 		Freezer:     d.cfg.Sample.Freezer,
 		Clock:       clock,
-		Wall:        time.Now,
+		Wall:        failpoint.Now,
 		StopTimeout: d.cfg.Limits.StopTimeout,
 		EvictGrace:  d.cfg.Limits.EvictGrace,
 		Every:       d.cfg.Sample.Interval,
