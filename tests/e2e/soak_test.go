@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,8 +19,9 @@ type soak struct {
 	*Stack
 	t         *testing.T
 	rng       *rand.Rand
-	stranger  int   // a job that asked for nothing
-	jobs      []int // that may live
+	stranger  int          // a job that asked for nothing
+	jobs      []int        // that may live
+	stepped   map[int]bool // by srun
 	cancelled map[int]bool
 	suspended map[int]bool
 	injected  map[string]int
@@ -57,7 +59,7 @@ func TestSoak(t *testing.T) {
 		Config: "[guard]\nstall = \"1s\"\nheld = \"1s\"\n"}
 	o.Slurm.Shards, o.Slurm.CPUs, o.Slurm.KillWait = 32, 64, 5*time.Second
 	s := &soak{Stack: Start(t, o), t: t, rng: rand.New(rand.NewPCG(seed, 0)),
-		cancelled: map[int]bool{}, suspended: map[int]bool{}, injected: map[string]int{}}
+		stepped: map[int]bool{}, cancelled: map[int]bool{}, suspended: map[int]bool{}, injected: map[string]int{}}
 	s.stranger = s.Sbatch(t, Trainer("--memory 256MiB --seconds 100000"), oneShard)
 	s.WaitClients(t, 1)
 	for end := time.Now().Add(length); time.Now().Before(end) && !t.Failed(); {
@@ -80,8 +82,10 @@ func (s *soak) fill() {
 		return err == nil && j.Ended() && s.ended(id)
 	})
 	for len(s.jobs) < 5 {
-		script := []string{"exec ", "srun "}[s.rng.IntN(2)] + Trainer(fmt.Sprintf("--memory 512MiB --gpu-ms 10 --iterations %d --fork %d", 50+s.rng.IntN(300), s.rng.IntN(4)))
-		s.jobs = append(s.jobs, s.Sbatch(s.t, script, oneShard, "--gimbal-pack", "--gimbal-memory=1GiB"))
+		script := []string{"exec ", byStep}[s.rng.IntN(2)] + Trainer(fmt.Sprintf("--memory 512MiB --gpu-ms 10 --iterations %d --fork %d", 50+s.rng.IntN(300), s.rng.IntN(4)))
+		id := s.Sbatch(s.t, script, oneShard, "--gimbal-pack", "--gimbal-memory=1GiB")
+		s.stepped[id] = strings.HasPrefix(script, byStep)
+		s.jobs = append(s.jobs, id)
 	}
 }
 
@@ -130,13 +134,22 @@ func (s *soak) fault() {
 	}
 }
 
-// suspend has Slurm suspend a job, or resume one that it has suspended.
+// byStep starts a trainer as a step of its job, and says when that has started.
+const byStep = "srun -v "
+
+// suspend has Slurm suspend a job, or resume one that it has suspended. Not while a
+// step of it is launched: Slurm then stops srun, waits for the launch, which waits for
+// srun, and never resumes the job, with or without Gimbal (seen with 22.05.8).
 func (s *soak) suspend(job int) {
 	for id := range s.suspended {
 		s.Run("scontrol", "resume", fmt.Sprint(id))
 		delete(s.suspended, id)
 		return
 	}
+	Eventually(s.t, patience, "the job's step is launched", func() bool {
+		j, err := s.Job(job)
+		return !s.stepped[job] || err == nil && j.Ended() || strings.Contains(s.JobOutput(s.t, job), "tasks started")
+	})
 	if s.Run("scontrol", "suspend", fmt.Sprint(job)).Exit == 0 {
 		s.suspended[job] = true
 	}
@@ -144,9 +157,16 @@ func (s *soak) suspend(job int) {
 
 // allRun waits until, with nobody to decide, every job runs but the suspended.
 func (s *soak) allRun() {
+	var job int
+	var stopped []int
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("of job %d, suspended %v, stopped: %v", job, s.suspended, stopped)
+		}
+	}()
 	Eventually(s.t, patience, "every job runs", func() bool {
-		for _, id := range s.jobs {
-			if stopped, _ := Stopped(s.Pids(id)); len(stopped) > 0 && !s.suspended[id] {
+		for _, job = range s.jobs {
+			if stopped, _ = Stopped(s.Pids(job)); len(stopped) > 0 && !s.suspended[job] {
 				return false
 			}
 		}
