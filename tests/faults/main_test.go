@@ -23,6 +23,7 @@ import (
 const (
 	asBystander = "FAULTS_BYSTANDER" // a file that gets the signals it receives
 	asLauncher  = "FAULTS_LAUNCHER"  // what slurmstepd's child is before its exec
+	asConfined  = "FAULTS_CONFINED"  // what denies its program system calls: their numbers
 	asInside    = "FAULTS_INSIDE"    // a test in a namespace: the folder of what is built
 )
 
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 		os.Exit(standBy(os.Getenv(asBystander)))
 	case os.Getenv(asLauncher) != "":
 		os.Exit(launch())
+	case os.Getenv(asConfined) != "":
+		os.Exit(confine())
 	case os.Getenv(floodVar) != "":
 		os.Exit(flood(os.Getenv(floodVar)))
 	}

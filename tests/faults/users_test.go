@@ -126,68 +126,6 @@ func TestSocketUnderFlood(t *testing.T) {
 	r.finishAll()
 }
 
-// TestServiceCapabilities: with the capabilities that the service has, and no
-// others, the daemon does all it does: it pauses by either kind, jobs of another
-// user too, and its guard continues them.
-func TestServiceCapabilities(t *testing.T) {
-	setpriv, err := exec.LookPath("setpriv")
-	if err != nil {
-		t.Skip("SKIPPED: setpriv is missing")
-	}
-	caps := "-all"
-	for _, name := range capabilities(t) {
-		caps += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
-	}
-	for _, freezer := range []bool{false, true} {
-		t.Run(map[bool]string{false: "signals", true: "freezer"}[freezer], func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, setting{freezer: freezer})
-			r.before = []string{setpriv, "--bounding-set", caps, "--inh-caps", "-all", "--no-new-privs"}
-			r.start()
-			k := r.living(nil)
-			other := r.sleepOf(nobody)
-			for range 2 {
-				r.order(k, model.PrimPause)
-				r.await(k, model.Paused)
-				r.order(other, model.PrimPause)
-				eventually(t, patience, "the other user's process is stopped", func() bool { s, _ := statOf(other.root()); return s.state == 'T' })
-				r.killed()
-				eventually(t, patience, "the guard continues both", func() bool {
-					s, _ := statOf(other.root())
-					return s.state != 'T' && len(k.stopped()) == 0
-				})
-				r.start()
-				for _, one := range []*task{k, other} {
-					r.order(one, "release")
-				}
-			}
-			k.trains()
-			for _, refused := range []string{"not permitted", "permission denied", "no process connector"} {
-				if strings.Contains(r.log(), refused) {
-					t.Errorf("something was refused:\n%s", r.log())
-				}
-			}
-			other.destroy()
-			r.finishAll()
-		})
-	}
-}
-
-// capabilities are those of the service.
-func capabilities(t *testing.T) []string {
-	t.Helper()
-	text, err := os.ReadFile("../../etc/gimbald.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "\nCapabilityBoundingSet=")
-	line, _, ok := strings.Cut(rest, "\n")
-	if !ok {
-		t.Fatal("the service has no CapabilityBoundingSet")
-	}
-	return strings.Fields(line)
-}
-
 // sleepOf registers a process of another user, which sleeps.
 func (r *rig) sleepOf(uid uint32) *task {
 	r.t.Helper()
