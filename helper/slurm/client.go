@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -26,6 +27,18 @@ const (
 // ErrNoJob is what a call about a job returns that Slurm does not know, or no
 // longer.
 var ErrNoJob = errors.New("no such job in Slurm")
+
+// ErrNoNode is what a call about a node returns that slurm.conf does not have.
+var ErrNoNode = errors.New("no such node in Slurm")
+
+// unknownNode is what Slurm says of a node that it does not have.
+type unknownNode string
+
+func (u unknownNode) Error() string { return string(u) }
+
+func (u unknownNode) Is(target error) bool { return target == ErrNoNode }
+
+var noNode = regexp.MustCompile(`^Node \S+ not found$`)
 
 // Options say how the commands are found and called.
 type Options struct {
@@ -138,6 +151,9 @@ func explain(ctx context.Context, line string, err error, stderr string) error {
 	first, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
 	if strings.Contains(first, "Invalid job id") {
 		return fmt.Errorf("%s: %w", line, ErrNoJob)
+	}
+	if noNode.MatchString(first) {
+		return fmt.Errorf("%s: %w: %w", line, err, unknownNode(first))
 	}
 	if first == "" {
 		return fmt.Errorf("%s: %w", line, err)

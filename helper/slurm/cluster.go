@@ -44,17 +44,46 @@ func (c *Client) NodeName(ctx context.Context) (string, error) {
 	if n := os.Getenv("SLURMD_NODENAME"); n != "" {
 		return n, nil
 	}
+	short, err := shortName()
+	if err != nil {
+		return "", err
+	}
+	names, err := c.nodesOf(ctx, short)
+	if err == nil && len(names) == 1 {
+		return names[0], nil
+	}
+	return short, err
+}
+
+// NodesHere are the nodes that slurm.conf has on this host.
+func (c *Client) NodesHere(ctx context.Context) ([]string, error) {
+	short, err := shortName()
+	if err != nil {
+		return nil, err
+	}
+	return c.nodesOf(ctx, short)
+}
+
+func (c *Client) nodesOf(ctx context.Context, host string) ([]string, error) {
+	out, err := c.call(ctx, "scontrol", "show", "aliases", host)
+	return strings.Fields(out), err
+}
+
+// KnowsNode tells whether Slurm has a node of that name.
+func (c *Client) KnowsNode(ctx context.Context, node string) (bool, error) {
+	_, err := c.call(ctx, "scontrol", "show", "node", "-o", node)
+	if errors.Is(err, ErrNoNode) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// shortName is the host's name up to its first dot.
+func shortName() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", fmt.Errorf("ask for the host's name: %w", err)
 	}
 	short, _, _ := strings.Cut(host, ".")
-	out, err := c.call(ctx, "scontrol", "show", "aliases", short)
-	if err != nil {
-		return short, err
-	}
-	if names := strings.Fields(out); len(names) == 1 {
-		return names[0], nil
-	}
 	return short, nil
 }

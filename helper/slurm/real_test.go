@@ -39,6 +39,14 @@ func TestRealSlurm(t *testing.T) {
 		if got, err := client.NodeName(ctx); err != nil || got != cluster.Nodes[0] {
 			t.Errorf("%q, %v; want %q", got, err, cluster.Nodes[0])
 		}
+		if got, err := client.NodesHere(ctx); err != nil || !slices.Equal(got, cluster.Nodes) {
+			t.Errorf("nodes here %q, %v; want %q", got, err, cluster.Nodes)
+		}
+		for name, want := range map[string]bool{cluster.Nodes[0]: true, "elsewhere": false} {
+			if got, err := client.KnowsNode(ctx, name); err != nil || got != want {
+				t.Errorf("knows %s: %v, %v", name, got, err)
+			}
+		}
 		if got, err := client.PrivateData(ctx); err != nil || !slices.Equal(got, []string{"jobs"}) {
 			t.Errorf("PrivateData %q, %v", got, err)
 		}

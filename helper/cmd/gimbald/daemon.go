@@ -212,6 +212,8 @@ func (d *daemon) run(ctx context.Context) error {
 	parts.Go(func() { d.watchSwap(inner) })
 	if d.leave != nil {
 		parts.Go(func() { d.leaveWhenIdle(inner, d.leave) })
+	} else {
+		parts.Go(func() { d.checkName(inner) })
 	}
 	parts.Go(func() { d.notes.run(inner) })
 	parts.Go(func() { d.watchCredit(inner) })
