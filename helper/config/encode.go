@@ -11,16 +11,16 @@ import (
 )
 
 // Effective writes the configuration that is in force as a gimbald.toml that
-// Load reads back to the same, and after it, as comments, the policies that
-// LoadPolicies found.
+// Load reads back to the same, and after it, as comments, where LoadPolicies found
+// which policies.
 func (c *Config) Effective() []byte {
 	var b bytes.Buffer
 	writeTable(&b, "", "", reflect.ValueOf(c).Elem())
+	if len(c.policies) > 0 {
+		fmt.Fprintf(&b, "\n# Policies; 'gimbal policies show NAME' prints one:\n")
+	}
 	for _, p := range c.policies {
-		fmt.Fprintf(&b, "\n# policy %s, from %s:\n", p.Name, p.File)
-		for line := range strings.Lines(p.Text) {
-			fmt.Fprintf(&b, "#   %s\n", strings.TrimRight(line, "\r\n"))
-		}
+		fmt.Fprintf(&b, "#   %s: %s\n", p.Name, p.File)
 	}
 	return b.Bytes()
 }

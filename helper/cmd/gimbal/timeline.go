@@ -43,7 +43,7 @@ func (t *timelineFlags) set() *pflag.FlagSet {
 	f.StringVar(&t.title, "title", "", "`text` above the drawing")
 	f.IntVar(&t.width, "width", 0, "`columns`; 0: those of the terminal")
 	f.BoolVar(&t.ascii, "ascii", false, "plain ASCII signs")
-	f.StringVar(&t.color, "color", "auto", "colours: always, never, auto")
+	f.StringVar(&t.color, "color", "auto", "`when` there are colours: always, never, or auto: on a terminal")
 	f.BoolVar(&t.svg, "svg", false, "as a picture")
 	f.BoolVar(&t.html, "html", false, "as an offline page")
 	t.flags(f)

@@ -136,3 +136,13 @@ func (c *commandLine) want(t *testing.T, code int, out, errs string, args ...str
 		t.Errorf("%v: exit %d, want %d\n%s", line, is, code, stderr)
 	}
 }
+
+// TestValuesHaveNames: an option's value is called by what it is, not by its type.
+func TestValuesHaveNames(t *testing.T) {
+	typed := regexp.MustCompile(`(?m)^.* (STRING|STRINGS|INT|UINT|FLOAT|DURATION|VALUE)( .*)?$`)
+	for _, c := range commands() {
+		if _, out, _ := try(c.name, "--help"); typed.MatchString(out) {
+			t.Errorf("gimbal %s: %s", c.name, typed.FindString(out))
+		}
+	}
+}
