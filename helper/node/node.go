@@ -275,11 +275,11 @@ func (n *Node) Strays() []model.Stray {
 func (n *Node) Register(r model.Registration) error {
 	id := proc.ID(r.Proc)
 	if id.PID <= 1 || id.Start == 0 {
-		return fmt.Errorf("register job %d: %d@%d names no process", r.JobID, id.PID, id.Start)
+		return fmt.Errorf("register %s: %s names no process", r.StepLabel(r.StepID), id)
 	}
 	fresh := r.Run() || n.unstarted(id) // a command waits for the reply
 	if err := n.Tracker.Watch(id, fresh); err != nil {
-		return fmt.Errorf("register job %d step %d task %d: %w", r.JobID, r.StepID, r.TaskID, err)
+		return fmt.Errorf("register %s, task %d: %w", r.StepLabel(r.StepID), r.TaskID, err)
 	}
 	failpoint.At("register.watched")
 	e, added := n.book.join(r, nil, n.Wall())

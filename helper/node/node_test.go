@@ -367,3 +367,20 @@ func TestAnOrderOnItsWay(t *testing.T) {
 		t.Error("the engine took it in, and it is on its way")
 	}
 }
+
+// TestRegisterNamesTheStep: who reads the log knows steps by their names.
+func TestRegisterNamesTheStep(t *testing.T) {
+	s := newStage(t)
+	for _, c := range []struct {
+		proc model.ProcID
+		want string
+	}{
+		{model.ProcID{PID: 1, Start: 5}, "register 7.batch: 1@5 names no process"},
+		{model.ProcID{PID: 1 << 22, Start: 5}, "register 7.batch, task 2: watch process 4194304@5: process is gone"},
+	} {
+		err := s.n.Register(model.Registration{JobID: 7, StepID: model.StepBatch, ArrayTask: model.NoVal, HetOffset: model.NoVal, TaskID: 2, Proc: c.proc})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}

@@ -23,7 +23,10 @@ func (d *daemon) handle(ctx context.Context, peer wire.Peer, req wire.Request) (
 			return nil, wire.Errorf(wire.CodeDenied, "%s is for root alone", req.Op)
 		}
 		out, err := d.take(req)
-		if err == nil && req.Op != wire.OpPrepare {
+		switch {
+		case err != nil && req.Op == wire.OpRegister:
+			d.log.warn("register", err.Error())
+		case err == nil && req.Op != wire.OpPrepare:
 			err = d.writtenDown(ctx)
 		}
 		return out, err
@@ -63,7 +66,6 @@ func (d *daemon) take(req wire.Request) (any, error) {
 		}
 		r.User = login(r.UID) // whatever the job's environment says
 		if err := d.node.Register(r); err != nil {
-			d.log.warn("register", err.Error())
 			return nil, err
 		}
 		return wire.Registered{Active: true}, nil
