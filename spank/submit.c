@@ -37,9 +37,22 @@ bool in_het_job(void)
 	return getenv("SLURM_HET_SIZE") != NULL;
 }
 
+/*
+ * A job that is submitted from inside another has nothing of that one's options but
+ * what any exported variable gives: Slurm would take what carries them for the new
+ * job's own, over its directives.
+ */
+static void leave_enclosing_job(void)
+{
+	for (int id = 0; id < OPT_COUNT; id++)
+		unsetenv(option_specs[id].carrier);
+}
+
 void submit_init(spank_t sp)
 {
 	(void)sp;
+	if (spank_context() == S_CTX_ALLOCATOR)
+		leave_enclosing_job();
 	for (int id = 0; id < OPT_COUNT; id++) {
 		const char *carried;
 		take_variable(&option_specs[id]);
@@ -119,6 +132,7 @@ void submit_post_opt(spank_t sp)
 	}
 	/* What an enclosing job was told of itself says nothing of this one. */
 	unsetenv("GIMBAL_ACTIVE");
+	unsetenv("GIMBAL_PROGRESS");
 	if (options_packed()) {
 		setenv("GIMBAL_REQUESTED", option_value(OPT_PACK), 1);
 	} else {

@@ -206,6 +206,43 @@ func TestInheritedAndOwn(t *testing.T) {
 	}
 }
 
+// TestJobInsideAJob: what a job submits from inside has none of its options, but for
+// those of variables, and is told nothing of it.
+func TestJobInsideAJob(t *testing.T) {
+	pack, memory := carrier("gimbal-pack"), carrier("gimbal-memory")
+	for name, tc := range map[string]struct {
+		env          []string
+		opts         []string
+		pack, memory string
+	}{
+		"nothing asked":    {nil, nil, "", ""},
+		"its own":          {nil, []string{"beta"}, "beta", ""},
+		"variables":        {[]string{"GIMBAL_PACK=beta", "GIMBAL_MEMORY=2G"}, []string{"beta"}, "beta", "2048MiB"}, // Slurm tells of what is carried
+		"variable and own": {[]string{"GIMBAL_PACK=beta"}, []string{"beta", "gamma"}, "gamma", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := plain.script(allocator)
+			enclosing := []string{"SLURM_JOB_ID=1", pack + "=alpha", memory + "=1024MiB", "SLURM_SPANK_GIMBAL_MAX_PAUSE=20s",
+				"GIMBAL_ACTIVE=1", "GIMBAL_REQUESTED=alpha", "GIMBAL_PROGRESS=/run/gimbal/progress/1.4294967291"}
+			for _, e := range append(enclosing, tc.env...) {
+				s.do("env %s", e)
+			}
+			s.do("hook init")
+			for _, o := range tc.opts {
+				s.do("opt gimbal-pack %s", o)
+			}
+			out := s.do("hook init_post_opt").do("show env").run(t)
+			want := map[string]string{pack: tc.pack, memory: tc.memory, "SLURM_SPANK_GIMBAL_MAX_PAUSE": "",
+				"GIMBAL_ACTIVE": "", "GIMBAL_REQUESTED": tc.pack, "GIMBAL_PROGRESS": ""}
+			for name, value := range want {
+				if got := carried(out, name); got != value {
+					t.Errorf("%s=%q, want %q", name, got, value)
+				}
+			}
+		})
+	}
+}
+
 // TestRandomValues: whatever is accepted has a canonical form, which is
 // accepted again and stays what it is. Runs under the sanitizers.
 func TestRandomValues(t *testing.T) {
