@@ -17,11 +17,17 @@ import (
 // maxOrder is the longest that a person's order stands.
 const maxOrder = 24 * time.Hour
 
+// maxWhy is the most that a person says of an order.
+const maxWhy = 500
+
 // control takes an order of a person: for a job's owner, root and operators.
 func (d *daemon) control(ctx context.Context, peer wire.Peer, req wire.Request) (any, error) {
 	var q model.ControlQuery
 	if err := req.Decode(&q); err != nil {
 		return nil, err
+	}
+	if !d.orders.allow(peer.UID, clock()) {
+		return nil, wire.Errorf(wire.CodeBusy, "too many orders: one each %s is taken, or %d at once", orderEvery, ordersAtOnce)
 	}
 	order, err := orderOf(q, peer)
 	if err != nil {
@@ -143,6 +149,9 @@ func orderOf(q model.ControlQuery, peer wire.Peer) (*model.Order, error) {
 		o.Do = q.Do
 	default:
 		return nil, wire.Errorf(wire.CodeBadRequest, "cannot %q: pause, resume, evict, notify or release", q.Do)
+	}
+	if len(q.Why) > maxWhy {
+		return nil, wire.Errorf(wire.CodeBadRequest, "why: at most %d bytes", maxWhy)
 	}
 	if q.Do == model.PrimNotify && !mayNotify(q.Signal) {
 		return nil, wire.Errorf(wire.CodeBadRequest, "signal %d: a job is notified by a signal that it can catch and go on", q.Signal)

@@ -70,6 +70,7 @@ type daemon struct {
 	places   *placer
 	guard    *guardian
 	runs     runs
+	orders   orders
 	hup      chan os.Signal // asks for a reload
 	faults   atomic.Uint64
 }

@@ -179,6 +179,8 @@ func TestOrderOf(t *testing.T) {
 		{model.ControlQuery{Do: model.PrimSwap}, false},
 		{model.ControlQuery{Do: "shutdown"}, false},
 		{model.ControlQuery{Do: model.PrimPause, For: -time.Second}, false},
+		{model.ControlQuery{Do: model.PrimPause, Why: strings.Repeat("x", maxWhy)}, true},
+		{model.ControlQuery{Do: model.PrimPause, Why: strings.Repeat("x", maxWhy+1)}, false},
 		{model.ControlQuery{Do: model.PrimPause, For: maxOrder + 1}, false},
 	} {
 		before := clock()

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 
@@ -40,10 +42,21 @@ func newLogger(w io.Writer, c config.Log) (*logger, error) {
 		return nil, fmt.Errorf("log.level: %w", err)
 	}
 	if c.Format != "json" {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: time.RFC3339}
+		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: time.RFC3339, FormatMessage: oneLine}
 	}
 	return &logger{out: zerolog.New(w).Level(level).With().Timestamp().Logger(),
 		causes: map[string]*cause{}, now: time.Now}, nil
+}
+
+// oneLine is a message as one line of printable text: users word some of it.
+func oneLine(message any) string {
+	text, _ := message.(string)
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.ReplaceAll(text, "\n", "; "))
 }
 
 // info logs what happens; it is not limited: state changes are always said.
