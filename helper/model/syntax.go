@@ -14,7 +14,18 @@ func SyntaxFault(text string, start, length int, message string) (line, col int,
 	at := faultAt(text, start, length, message)
 	before := text[:at]
 	begin := strings.LastIndexByte(before, '\n') + 1
-	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[begin:]), faultWords(message)
+	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[begin:]), faultWords(message) + severalMeant(text, message)
+}
+
+// severalMeant says how each of several tables is headed, where one of them is headed
+// as if it were the only one.
+func severalMeant(text, message string) string {
+	rest, ok := strings.CutPrefix(message, "Key '")
+	key, said, _ := strings.Cut(rest, "'")
+	if head := "[[" + key + "]]"; ok && strings.Contains(said, "already") && strings.Contains(text, head) {
+		return " Each of several is headed " + head + "."
+	}
+	return ""
 }
 
 // faultAt is the byte of the fault.

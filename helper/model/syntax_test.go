@@ -50,6 +50,8 @@ func TestSyntaxFaultNamesTheLine(t *testing.T) {
 			"expected a comma (',') or array terminator (']'), but got '['"},
 		{"a key twice", head + "plan = true\nplan = false\n", "plan = false", 1,
 			"Key 'share.plan' has already been defined.", 4, 1, "Key 'share.plan' has already been defined."},
+		{"one head of several", "[[guard]]\nfor = \"1s\"\n[guard]\n", "guard]\n", 5,
+			"Key 'guard' has already been defined.", 3, 2, "Key 'guard' has already been defined. Each of several is headed [[guard]]."},
 		{"a text of lines without its end", head + "rank = \"\"\"\n-tenant.age\n\n[limits]\n", "", 1,
 			`unexpected EOF; expected '"""'`, 3, 8, `the file ends too early; expected '"""'`},
 		{"a wrong escape in one", head + "rank = \"\"\"x\n\\q\ny\"\"\"\n", "x\n\\q", 4,
