@@ -52,6 +52,16 @@ func (n *Node) RunOf(job uint32) (reg model.Registration, ok bool) {
 	return e.reg, true
 }
 
+// RunBy returns the registration of a live command that a process has started; ok is
+// false where that one has not told of it.
+func (n *Node) RunBy(command, by model.ProcID) (reg model.Registration, ok bool) {
+	e := n.book.ofRoot(proc.ID(command))
+	if e == nil || !e.reg.Run() || e.reg.Stepd != by {
+		return reg, false
+	}
+	return e.reg, true
+}
+
 // RunSeen looks at once at a command that somebody stopped or continued: its
 // shell, by ^Z or fg.
 func (n *Node) RunSeen(job uint32) {

@@ -66,10 +66,15 @@ func (d *daemon) takeRun(ctx context.Context, peer wire.Peer, req wire.Request) 
 }
 
 // enterRun takes in a command of which it is proven whose it is. The next one may
-// count on the engine's knowing of this one.
+// count on the engine's knowing of this one. Who asks again has had no reply: the
+// daemon that took it in has died.
 func (d *daemon) enterRun(ctx context.Context, peer wire.Peer, by model.ProcID, q *model.RunRequest) (reg model.Registration, r model.RunReply, err error) {
 	d.runs.mu.Lock()
 	defer d.runs.mu.Unlock()
+	if reg, again := d.node.RunBy(q.Proc, by); again {
+		r, err = d.awaitRun(ctx, reg.JobID)
+		return reg, r, err
+	}
 	if err := d.roomForRun(peer, q.Proc.PID); err != nil {
 		return reg, r, err
 	}
