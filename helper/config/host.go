@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// HostWarnings says what the file names and this host does not have: operators
-// that are no users, and a folder of Slurm's commands that is not there. They
-// are warnings: a directory of users may be out of reach for a moment.
+// HostWarnings says what the file names and this host does not have, or has otherwise:
+// operators that are no users, a folder of Slurm's commands that is not there, a state
+// folder of others. They are warnings: a directory of users may be out of reach for a
+// moment, and who checks a file may do so elsewhere.
 func (c *Config) HostWarnings() []string {
 	d := c.document()
 	var out []string
@@ -28,6 +29,9 @@ func (c *Config) HostWarnings() []string {
 		if _, err := os.Stat(bin); err != nil {
 			warn("slurm.bin", "slurm.bin: %v", err)
 		}
+	}
+	if err := TrustedFolder(c.Node.StateDir); err != nil {
+		warn("node.state_dir", "node.state_dir: %v", err)
 	}
 	return out
 }

@@ -7,10 +7,11 @@ import (
 )
 
 func TestHostWarnings(t *testing.T) {
-	text := "[slurm]\nbin = \"/nonexistent\"\n[access]\noperators = [\"root\", \"op*\", \"no-such-user\"]"
+	text := "[node]\nstate_dir = \"/dev/null\"\n[slurm]\nbin = \"/nonexistent\"\n[access]\noperators = [\"root\", \"op*\", \"no-such-user\"]"
 	want := []string{
-		`gimbald.toml:4: access.operators: there is no user "no-such-user" on this host`,
-		"gimbald.toml:2: slurm.bin: stat /nonexistent: no such file or directory",
+		`gimbald.toml:6: access.operators: there is no user "no-such-user" on this host`,
+		"gimbald.toml:4: slurm.bin: stat /nonexistent: no such file or directory",
+		"gimbald.toml:2: node.state_dir: /dev/null is not a folder",
 	}
 	if d := cmp.Diff(want, mustParse(t, text).HostWarnings()); d != "" {
 		t.Error(d)

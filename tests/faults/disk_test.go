@@ -166,6 +166,24 @@ func testTornFiles(t *testing.T, slurm bool) {
 	r.finishAll()
 }
 
+// TestStateOfOthers: into a state folder that others can write to they could write
+// whose processes are a tenant's. A daemon does not start on one, and says why.
+func TestStateOfOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setting{})
+	if err := os.Mkdir(r.path("state"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(r.path("state"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r.begin()
+	eventually(t, patience, "the daemon gives up", r.gone)
+	if !strings.Contains(r.log(), "node.state_dir: folder "+r.path("state")+" may be written to by others") {
+		t.Errorf("it does not say why:\n%s", tail(r.log(), 3))
+	}
+}
+
 // TestAnotherBoot: after a boot the pids that were written down are others'. One
 // of them is a process that somebody stopped: it stays stopped, and the tenants
 // of before have ended.

@@ -119,6 +119,9 @@ func (d *daemon) open(ctx context.Context) error {
 		return asRoot(err, os.Geteuid(), filepath.Dir(d.cfg.Socket.Path))
 	}
 	failpoint.At("start.listening")
+	if err := d.trustState(); err != nil {
+		return err
+	}
 	d.slurm = newSlurm(d.cfg)
 	if d.name == "" {
 		d.name = d.slurm.nodeName(ctx, d.cfg.Node.Name)
@@ -156,6 +159,18 @@ func (d *daemon) open(ctx context.Context) error {
 	failpoint.At("start.opened")
 	d.adopt(replayed, held)
 	failpoint.At("start.adopted")
+	return nil
+}
+
+// trustState refuses a state folder into which others may put something: which
+// processes are a tenant's is believed as it stands there.
+func (d *daemon) trustState() error {
+	if d.private != "" {
+		return nil
+	}
+	if err := config.TrustedFolder(d.cfg.Node.StateDir); err != nil {
+		return fmt.Errorf("node.state_dir: %w", err)
+	}
 	return nil
 }
 
