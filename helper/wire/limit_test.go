@@ -1,13 +1,16 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -125,12 +128,27 @@ func TestLimitsForget(t *testing.T) {
 // claims in the message changes nothing.
 func TestPeerIsAnotherUser(t *testing.T) {
 	if path := os.Getenv("WIRE_TEST_SOCKET"); path != "" {
-		askAsOther(t, path)
+		if os.Geteuid() == 0 {
+			askAsRootOfOwn(t, path)
+		} else {
+			askAsOther(t, path)
+		}
 		return
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: needs root")
 	}
+	other := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 1002, Size: 1}}
+	for name, attr := range map[string]*syscall.SysProcAttr{
+		"himself": {Credential: &syscall.Credential{Uid: 1002, Gid: 1002}},
+		"root of a namespace of his": {Credential: &syscall.Credential{NoSetGroups: true},
+			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: other, GidMappings: other},
+	} {
+		t.Run(name, func(t *testing.T) { testAnotherUser(t, attr) })
+	}
+}
+
+func testAnotherUser(t *testing.T, attr *syscall.SysProcAttr) {
 	refusals := make(chan string, 1000)
 	path := serve(t, Options{ConnsPerUser: 2, Rate: 1, Burst: 5, Refused: func(p Peer, why string) {
 		if p.UID == 1002 {
@@ -156,13 +174,37 @@ func TestPeerIsAnotherUser(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{self}
 	cmd.Dir = "/"
 	cmd.Env = []string{"WIRE_TEST_SOCKET=" + path, "WIRE_TEST_PARENT=" + strconv.Itoa(os.Getpid())}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1002, Gid: 1002}}
+	cmd.SysProcAttr = attr
 	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		t.Skipf("SKIPPED: no user namespace can be made here: %v", err)
+	}
 	if err != nil {
 		t.Fatalf("as uid 1002: %v\n%s", err, out)
 	}
-	if len(refusals) < 2 {
+	if least := map[bool]int{true: 1, false: 2}[attr.Cloneflags != 0]; len(refusals) < least {
 		t.Errorf("%d refusals were reported", len(refusals))
+	}
+}
+
+// askAsRootOfOwn asks as who is root in a namespace of his own. There our client finds
+// the daemon to be nobody's, and says nothing to it.
+func askAsRootOfOwn(t *testing.T, path string) {
+	if c, err := Dial(path, 10*time.Second); err == nil {
+		_ = c.Close()
+		t.Error("the client believes a daemon whose user it cannot tell")
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte(`{"v":1,"op":"register","params":{"job":1,"uid":0}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.Contains(answer, "uid 1002 may not register") {
+		t.Errorf("register: %s (%v)", answer, err)
 	}
 }
 
