@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,6 +236,31 @@ func (b *book) ofStep(s model.StepKey) *entry {
 		return e
 	}
 	return b.byKey[key{s.JobID, model.NoVal}]
+}
+
+// slurmstepds are those of the tenants' steps.
+func (b *book) slurmstepds(entries []*entry) map[proc.ID]*entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := map[proc.ID]*entry{}
+	for _, e := range entries {
+		for _, id := range e.stepds {
+			all[id] = e
+		}
+	}
+	return all
+}
+
+// addRoot adds a root process that nobody registered; it returns false for one that is
+// there.
+func (b *book) addRoot(e *entry, r root) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if slices.ContainsFunc(e.roots, func(have root) bool { return have.ID == r.ID }) {
+		return false
+	}
+	e.roots = append(e.roots, r)
+	return true
 }
 
 // endStep forgets a step's slurmstepd: it has reported the step's end.

@@ -95,3 +95,27 @@ func (n *Node) computesLate(e *entry) bool {
 	}
 	return false
 }
+
+// takeIn has a process on a GPU belong to the tenant in one of whose steps it was
+// started, though it descends from none of the tasks: a task may have children that the
+// kernel makes its siblings (CLONE_PARENT). They are slurmstepd's then, of the job's
+// user, and no other step's.
+func (n *Node) takeIn(s *sharing, pid int) owned {
+	if s.stepds == nil {
+		s.stepds = n.book.slurmstepds(s.entries)
+	}
+	id, err := n.Host.Identify(pid)
+	if err != nil || len(s.stepds) == 0 {
+		return owned{}
+	}
+	stepd, child, ok := n.Host.Below(id, func(p proc.ID) bool { return s.stepds[p] != nil })
+	e := s.stepds[stepd]
+	if !ok || !n.Host.OwnedBy(child, e.reg.UID) || n.Holder(child.PID) != "" || n.Tracker.Watch(child, false) != nil {
+		return owned{}
+	}
+	if n.book.addRoot(e, root{ID: child, step: model.NoVal}) {
+		n.logf("tenant %s: process %s is of its step and on a GPU, and descends from none of its tasks: it belongs to it", e.id, child)
+	}
+	n.owner[pid] = owned{e, id}
+	return n.owner[pid]
+}

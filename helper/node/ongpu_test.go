@@ -78,3 +78,23 @@ func TestUnreadProcessesAreStillOnTheGPU(t *testing.T) {
 	wantAll(t, proc.ConditionStopped, trainer)
 	wantAll(t, proc.ConditionRunning, k.id)
 }
+
+// TestASiblingOfATask: what is on the GPU and slurmstepd's own child belongs to the
+// tenant of the step, with what it starts; unless it runs as somebody else, or its
+// slurmstepd is none of the tenant's.
+func TestASiblingOfATask(t *testing.T) {
+	s := newStage(t)
+	const script = "for i in 1 2; do sh -c 'echo $$; sleep 1000 & echo $!; wait'& sleep 0.2; done; sleep 1000 & echo $!; wait"
+	daemon, other := launchBy(t, stepd(t), script), launchBy(t, stepd(t), script)
+	task, below, sibling, worker := daemon.child(t), daemon.child(t), daemon.child(t), daemon.child(t)
+	stranger := other.child(t)
+	id := s.registerAs(model.Registration{JobID: 1, Proc: model.ProcID(task), Stepd: model.ProcID(daemon.id)})
+	theirs := s.registerAs(model.Registration{JobID: 2, UID: 4711, Proc: model.ProcID(other.child(t)), Stepd: model.ProcID(other.id)})
+	s.onGPU(task, worker, stranger)
+	s.mustDo(model.PrimPause, id)
+	wantAll(t, proc.ConditionStopped, task, below, sibling, worker)
+	s.mustDo(model.PrimPause, theirs)
+	wantAll(t, proc.ConditionRunning, daemon.id, stranger)
+	s.mustDo(model.PrimResume, id)
+	wantAll(t, proc.ConditionRunning, task, below, sibling, worker)
+}

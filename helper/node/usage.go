@@ -24,6 +24,7 @@ type sharing struct {
 
 	onGPU  map[*entry]map[proc.ID]bool // processes of tenants
 	unread bool                        // those of a GPU could not be read
+	stepds map[proc.ID]*entry          // slurmstepds of tenants' steps; nil until they are asked for
 }
 
 // attribute shares out what the driver showed among the tenants; what belongs
@@ -72,6 +73,9 @@ func (n *Node) shareGPU(s *sharing, g model.GPU) {
 	unmanaged := 0
 	for _, p := range procs {
 		of := n.owner[p.PID]
+		if of.by == nil {
+			of = n.takeIn(s, p.PID)
+		}
 		e := of.by
 		if e != nil {
 			addUse(s.samples[s.at[e]].Use, g.UUID, p)

@@ -57,6 +57,26 @@ func (h Host) Origin(id ID) (from Origin, job uint32, err error) {
 	return OriginOther, 0, nil
 }
 
+// Below finds the nearest of a process's ancestors that is one of those asked for, and
+// the child of that one from which the process descends, itself as the case may be.
+func (h Host) Below(id ID, one func(ID) bool) (ancestor, child ID, ok bool) {
+	var buf [statSize]byte
+	s, err := h.statOf(buf[:], id)
+	for range maxAncestors {
+		if err != nil || s.PPID <= 1 {
+			break
+		}
+		child = s.ID()
+		if s, err = h.stat(buf[:], s.PPID); err != nil || s.Start > child.Start {
+			break // it has just ended
+		}
+		if one(s.ID()) {
+			return s.ID(), child, true
+		}
+	}
+	return ID{}, ID{}, false
+}
+
 // jobOf says whose cgroup it is, of a step of Slurm's or inside one; 0 where it is
 // not named by the job's number.
 func jobOf(path string) (job uint32, ok bool) {
