@@ -83,7 +83,7 @@ type Policy struct {
 type Limits struct {
 	MaxPause      time.Duration `toml:"max_pause"`       // longest pause in one piece
 	LeastMaxPause time.Duration `toml:"least_max_pause"` // the shortest max_pause that a job may ask for itself
-	StopTimeout   time.Duration `toml:"stop_timeout"`    // for a pause or a resume to be confirmed
+	StopTimeout   time.Duration `toml:"stop_timeout"`    // for a pause to be confirmed
 	EvictGrace    time.Duration `toml:"evict_grace"`     // between a notice and SIGTERM
 }
 

@@ -151,6 +151,7 @@ func TestMistakes(t *testing.T) {
 		"metrics, rate":      {"[metrics]\ninterval = \"10ms\"", `f:2: metrics.interval: "10ms" is not between "1s" and "10m"`},
 		"mode as a number":   {"[socket]\nmode = 438", `f:2: socket.mode: must be permission bits as a string such as "0660", not the bare number 438`},
 		"too fast":           {"[sample]\ninterval = \"10ms\"", `f:2: sample.interval: "10ms" is not between "50ms" and "1m"`},
+		"stop too long":      {"[limits]\nstop_timeout = \"1m\"", `f:2: limits.stop_timeout: "1m" is not between "100ms" and "10s"`},
 		"stale":              {"[sample]\ninterval = \"30s\"", `f:1: sample.stale: "5s" is not between "1m" and "1h"`},
 		"relative path":      {"[node]\nstate_dir = \"var\"", `f:2: node.state_dir: "var" must be an absolute path`},
 		"level":              {"[log]\nlevel = \"inf\"", `f:2: log.level: "inf" is none of ["debug" "info" "warn" "error"]; did you mean "info"?`},

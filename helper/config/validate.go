@@ -15,7 +15,10 @@ const (
 	maxInterval = time.Minute
 	pauseWarn   = 110 * time.Second
 	maxSocket   = 107 // characters of a unix socket's path
-	maxPerUser  = 1024
+
+	// mostStop is far below what the engine waits for the outcome of a pause.
+	mostStop   = 10 * time.Second
+	maxPerUser = 1024
 )
 
 // validate checks every value and returns the mistake that stands first in
@@ -82,7 +85,7 @@ func (c *Config) checkTimes(dec *decoder) {
 		{"sample.stale", c.Sample.Stale, 2 * c.Sample.Interval, time.Hour},
 		{"limits.max_pause", c.Limits.MaxPause, 100 * time.Millisecond, 24 * time.Hour},
 		{"limits.least_max_pause", c.Limits.LeastMaxPause, leastPause, mostPause},
-		{"limits.stop_timeout", c.Limits.StopTimeout, 100 * time.Millisecond, time.Minute},
+		{"limits.stop_timeout", c.Limits.StopTimeout, 100 * time.Millisecond, mostStop},
 		{"limits.evict_grace", c.Limits.EvictGrace, 0, 24 * time.Hour},
 		{"guard.check", c.Guard.Check, 10 * time.Millisecond, 500 * time.Millisecond},
 		{"guard.stall", c.Guard.Stall, time.Second, time.Minute},

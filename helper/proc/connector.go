@@ -32,8 +32,10 @@ const (
 	// receiveBuffer holds a burst of some 40,000 events. The kernel's default
 	// holds a few hundred.
 	receiveBuffer = 32 << 20
-	// drainLimit bounds one drain, so that a storm of forks cannot keep it going.
+	// drainLimit bounds one drain, so that a storm of forks cannot keep it going; drainFew
+	// bounds one that others wait for: it takes milliseconds.
 	drainLimit = 8192
+	drainFew   = 512
 	// ackNumber marks our own request, so that its answer is told from the
 	// answers to other listeners.
 	ackNumber = 0x67696d62
@@ -146,7 +148,7 @@ func (c *connector) subscribe() error {
 		return err
 	}
 	answer := errSilent
-	err := c.drain(func(e event) {
+	err := c.drain(drainLimit, func(e event) {
 		if e.what == eventNone && e.ack == ackNumber+1 {
 			answer = nil
 			if e.error != 0 {
@@ -184,12 +186,12 @@ func (c *connector) withFD(do func(fd int) error) error {
 	return inner
 }
 
-// drain hands over what is queued. It returns nil when the queue is empty,
-// errMore when it gave up before, errLost when events were dropped.
-func (c *connector) drain(handle func(event)) error {
+// drain hands over what is queued, so many events at most. It returns nil when the
+// queue is empty, errMore when it gave up before, errLost when events were dropped.
+func (c *connector) drain(most int, handle func(event)) error {
 	return c.withFD(func(fd int) error {
 		var lost error
-		for range drainLimit / batch {
+		for range most / batch {
 			n, err := c.in.receive(fd)
 			switch {
 			case errors.Is(err, unix.EINTR):

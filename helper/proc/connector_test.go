@@ -62,7 +62,7 @@ func TestConnectorReportsProcesses(t *testing.T) {
 	pid := cmd.Process.Pid
 	seen := map[uint32]bool{}
 	eventually(t, "fork, exec and exit", func() bool {
-		err := conn.drain(func(e event) {
+		err := conn.drain(drainLimit, func(e event) {
 			if e.pid == pid {
 				seen[e.what] = true
 			}

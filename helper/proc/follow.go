@@ -38,7 +38,7 @@ func (t *Tracker) takeEvents(conn *connector) (more, mine bool) {
 	if t.conn != conn {
 		return false, false
 	}
-	more = !t.drain()
+	more = !t.drainUpTo(drainFew)
 	if t.stale && time.Since(t.scanned) > rescanEvery {
 		_ = t.rescan()
 	}
@@ -75,11 +75,14 @@ func (t *Tracker) takeEnds(pidfds []int) {
 }
 
 // drain takes in the queued events and says whether none is left.
-func (t *Tracker) drain() bool {
+func (t *Tracker) drain() bool { return t.drainUpTo(drainLimit) }
+
+// drainUpTo is drain for so many events at most.
+func (t *Tracker) drainUpTo(most int) bool {
 	if t.conn == nil {
 		return true
 	}
-	err := t.conn.drain(t.take)
+	err := t.conn.drain(most, t.take)
 	if len(t.dying) > manyDying {
 		t.sweep()
 	}

@@ -26,13 +26,13 @@ type Frozen struct {
 // Slurm nor one to spare; and every living member must be in one of them. Else
 // the error wraps ErrNotOurs. A directory of v1 that held the target and nobody
 // else at an earlier freeze is not read again unless somebody was put in since:
-// that a member was taken out, but for a root, is found by Holds. A directory that somebody else froze gives
-// ErrFrozen, one that is not frozen before the context ends, PauseLimit at most,
-// ErrIncomplete. On any error all that was asked to freeze is thawed again, and
+// that a member was taken out, but for a root, is found by Holds. A directory that
+// somebody else froze gives ErrFrozen, one that is not frozen before the context ends,
+// or within PauseLimit where it has no end, ErrIncomplete. On any error all that was asked to freeze is thawed again, and
 // that is read back.
 func (t *Tracker) Freeze(ctx context.Context, target Target, dirs, mine []Freezer) (Frozen, error) {
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, PauseLimit)
+	ctx, cancel := limited(ctx)
 	defer cancel()
 	f := freezing{tracker: t, target: target, mine: mine, begin: begin}
 	defer f.close()

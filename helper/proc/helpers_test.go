@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for; it only guards against hangs.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // launched is a shell in a session of its own, with whatever it starts.
 type launched struct {
@@ -173,7 +173,9 @@ func watch(t *testing.T, tr *Tracker, id ID) {
 
 func pause(t *testing.T, tr *Tracker, target Target) Paused {
 	t.Helper()
-	p, err := tr.Pause(context.Background(), target)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := tr.Pause(ctx, target)
 	if err != nil {
 		t.Fatal(err)
 	}

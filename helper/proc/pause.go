@@ -30,13 +30,13 @@ const (
 // the tree is whole when a look for new processes, taken after all were seen
 // stopped, finds none.
 //
-// When that does not succeed before the context ends, PauseLimit at most, all
-// that was stopped is continued and the error wraps ErrIncomplete and names who
+// When that does not succeed before the context ends, or within PauseLimit where it
+// has no end, all that was stopped is continued and the error wraps ErrIncomplete and names who
 // did not stop. It wraps ErrNotStarted when a root is still slurmstepd's, and
 // ErrFrozen when somebody else froze a process.
 func (t *Tracker) Pause(ctx context.Context, target Target) (Paused, error) {
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, PauseLimit)
+	ctx, cancel := limited(ctx)
 	defer cancel()
 	p := newPausing(t, target)
 	err := p.run(ctx, begin)
@@ -49,6 +49,14 @@ func (t *Tracker) Pause(ctx context.Context, target Target) (Paused, error) {
 		p.result.Spared = append(p.result.Spared, v.id)
 	}
 	return p.result, nil
+}
+
+// limited is a context with an end: its own, else PauseLimit from now.
+func limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, PauseLimit)
 }
 
 // pausing is one pause under way.

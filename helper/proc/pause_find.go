@@ -20,21 +20,34 @@ func (p *pausing) find() (fresh []ID, settled bool, err error) {
 	return fresh, settled, err
 }
 
+// fromTracker takes in what the kernel has reported, some at a time, so that the
+// pause keeps its limit. At first those are stopped that are known already: a storm
+// of forks ends with the processes that make it, however many of its events wait.
 func (p *pausing) fromTracker() (fresh []ID, settled bool) {
 	t := p.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	settled = t.sync()
-	fresh = p.collect()
 	p.byScan = t.conn == nil || !p.allWatched()
-	return fresh, settled
+	if p.result.Passes == 1 && !p.byScan {
+		return p.news(t.certain(p.members[:0], p.target.Roots)), false
+	}
+	settled = t.syncUpTo(drainFew)
+	return p.collect(), settled
 }
 
 // collect returns those members of the target's trees that were not known. The
 // caller holds the tracker's lock.
 func (p *pausing) collect() (fresh []ID) {
-	p.members, p.result.Complete = p.tracker.collect(p.members[:0], p.target.Roots)
-	fresh = p.addNew(nil, p.members)
+	ids, complete := p.tracker.collect(p.members[:0], p.target.Roots)
+	p.result.Complete = complete
+	return p.news(ids)
+}
+
+// news returns those members that were not known, and keeps the room of the list.
+// The caller holds the tracker's lock.
+func (p *pausing) news(members []ID) (fresh []ID) {
+	p.members = members
+	fresh = p.addNew(nil, members)
 	for _, root := range p.target.Spare {
 		for _, id := range p.tracker.trees[root].appendTo([]ID{root}) {
 			if v := p.known[id]; v != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -348,41 +347,4 @@ func TestNoSignalsForAnotherProcRoot(t *testing.T) {
 	if _, err := host.Resume([]ID{l.id}); !errors.Is(err, errNoSignals) {
 		t.Errorf("error %v", err)
 	}
-}
-
-// Many that fork all the time: the pause ends whole, or is taken back whole.
-func TestPauseOfAForkStorm(t *testing.T) {
-	needConnector(t)
-	tr := tracked(t, Host{}, nil)
-	over := filepath.Join(t.TempDir(), "over")
-	l := launch(t, `echo $$; for i in 1 2 3 4 5 6 7 8; do (while [ ! -e `+over+` ]; do (:); done) & done; wait`)
-	watch(t, tr, l.id)
-	l.run(t)
-	l.pid(t)
-	mark := "GIMBAL_PROC_TEST=" + t.Name() + "-" + strconv.Itoa(os.Getpid())
-	for range 5 {
-		p, err := tr.Pause(context.Background(), Target{Roots: []ID{l.id}})
-		if err != nil && !errors.Is(err, ErrIncomplete) {
-			t.Fatal(err)
-		}
-		for _, pid := range marked(mark) {
-			id, idErr := Host{}.Identify(pid)
-			if idErr != nil {
-				continue
-			}
-			if s := state(t, id); err == nil && s != 'T' && s != 'Z' && s != '-' {
-				t.Errorf("process %d is %c after a pause that succeeded", pid, s)
-			}
-			if s := state(t, id); err != nil && s == 'T' {
-				t.Errorf("process %d is stopped after a pause that was undone", pid)
-			}
-		}
-		if _, err := tr.host.Resume(p.Stopped); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(over, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the storm to be over", func() bool { return state(t, l.id) == 'Z' })
 }

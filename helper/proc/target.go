@@ -21,8 +21,7 @@ var (
 	ErrFrozen = errors.New("cgroup is frozen by somebody else")
 )
 
-// PauseLimit is how long a pause may take when the context says nothing
-// shorter.
+// PauseLimit is how long a pause may take when the context has no end.
 const PauseLimit = 2 * time.Second
 
 // Target is what is paused as a whole.

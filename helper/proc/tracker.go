@@ -272,8 +272,11 @@ func (t *Tracker) put(id ID, tr *tree) *node {
 
 // sync brings the trees up to this moment: everything that happened before the
 // call is taken in. It says whether it is sure of that.
-func (t *Tracker) sync() (settled bool) {
-	settled = t.drain()
+func (t *Tracker) sync() (settled bool) { return t.syncUpTo(drainLimit) }
+
+// syncUpTo is sync that takes in so many events at most.
+func (t *Tracker) syncUpTo(most int) (settled bool) {
+	settled = t.drainUpTo(most)
 	if t.stale && t.rescan() != nil {
 		settled = false
 	}
@@ -320,6 +323,19 @@ func (t *Tracker) collect(dst []ID, roots []ID) (ids []ID, complete bool) {
 		dst = tr.appendTo(dst)
 	}
 	return dst, complete
+}
+
+// certain appends the members of these trees of which is known, whatever events wait,
+// that they are.
+func (t *Tracker) certain(dst []ID, roots []ID) []ID {
+	for _, root := range roots {
+		for _, n := range t.trees[root].members {
+			if n.id.Start != 0 && !n.doubt {
+				dst = append(dst, n.id)
+			}
+		}
+	}
+	return dst
 }
 
 func (tr *tree) appendTo(dst []ID) []ID {
