@@ -52,6 +52,7 @@ func newDiskRig(t *testing.T, slurm bool) (r *rig, dir string) {
 func TestFullDisk(t *testing.T) { underBoth(t, testFullDisk) }
 
 func testFullDisk(t *testing.T, slurm bool) {
+	injects(t, 2)
 	r, dir := newDiskRig(t, slurm)
 	r.start()
 	runs, paused, left := r.living(nil), r.living(nil), r.living(nil)
@@ -90,6 +91,7 @@ func testFullDisk(t *testing.T, slurm bool) {
 func TestReadOnlyDisk(t *testing.T) { underBoth(t, testReadOnlyDisk) }
 
 func testReadOnlyDisk(t *testing.T, slurm bool) {
+	injects(t, 1)
 	r, dir := newDiskRig(t, slurm)
 	r.start()
 	k := r.living(nil)
@@ -139,6 +141,7 @@ func remount(t *testing.T, dir string, flags uintptr) {
 func TestTornFiles(t *testing.T) { underBoth(t, testTornFiles) }
 
 func testTornFiles(t *testing.T, slurm bool) {
+	injects(t, 2)
 	r := newRig(t, setting{slurm: slurm})
 	r.start()
 	k := r.living(nil)
@@ -169,6 +172,7 @@ func testTornFiles(t *testing.T, slurm bool) {
 // TestStateOfOthers: into a state folder that others can write to they could write
 // whose processes are a tenant's. A daemon does not start on one, and says why.
 func TestStateOfOthers(t *testing.T) {
+	injects(t, 1)
 	t.Parallel()
 	r := newRig(t, setting{})
 	if err := os.Mkdir(r.path("state"), 0o755); err != nil {
@@ -188,6 +192,7 @@ func TestStateOfOthers(t *testing.T) {
 // of them is a process that somebody stopped: it stays stopped, and the tenants
 // of before have ended.
 func TestAnotherBoot(t *testing.T) {
+	injects(t, 1)
 	t.Parallel()
 	r := newRig(t, setting{})
 	r.start()

@@ -190,6 +190,7 @@ func testPidsGoRound(t *testing.T) {
 	}
 	close(stop)
 	done.Wait()
+	injects(t, both)
 	if t.Logf("%d times a pid was a tenant's and then a stranger's", both); both < few {
 		t.Errorf("only %d pids were the tenant's and then a stranger's", both)
 	}

@@ -30,6 +30,7 @@ func TestSlurmRestarts(t *testing.T) {
 }
 
 func testSlurmRestarts(t *testing.T, s setting) {
+	injects(t, 5)
 	r := newRig(t, s)
 	r.start()
 	var k, first, held *task
@@ -92,6 +93,7 @@ func (r *rig) slurm() *slurmtest.Cluster { return r.launcher.(*batch).Cluster }
 // is another. What of its jobs becomes is what becomes of jobs that did not ask for
 // Gimbal; those that Slurm starts again are tenants again.
 func TestNodeReboots(t *testing.T) {
+	injects(t, 1)
 	slurmtest.Need(t)
 	t.Parallel()
 	r := newRig(t, setting{slurm: true})

@@ -320,6 +320,19 @@ func underBoth(t *testing.T, test func(t *testing.T, slurm bool)) {
 	}
 }
 
+// injects has the test say at its end how many faults it injected, and how many held.
+func injects(t *testing.T, n int) {
+	t.Cleanup(func() {
+		held := n
+		if t.Failed() {
+			held = 0
+		}
+		if !t.Skipped() {
+			t.Logf("%s: %d faults injected, %d held", t.Name(), n, held)
+		}
+	})
+}
+
 // eventually waits until the condition holds.
 func eventually(t *testing.T, limit time.Duration, what string, holds func() bool) {
 	t.Helper()

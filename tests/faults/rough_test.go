@@ -38,6 +38,7 @@ func TestManyProcesses(t *testing.T) {
 }
 
 func testManyProcesses(t *testing.T, slurm bool, name, args string) {
+	injects(t, 3)
 	r := newRig(t, setting{slurm: slurm})
 	r.start()
 	k := r.launch("2GiB", "--memory 512MiB --gpu-ms 5 --cpu-ms 5 "+args)
@@ -61,6 +62,7 @@ func testManyProcesses(t *testing.T, slurm bool, name, args string) {
 // TestManyTenants: very many tenants are held for want of memory. With the daemon
 // dead they run, and the next one knows each of them.
 func TestManyTenants(t *testing.T) {
+	injects(t, 1)
 	t.Parallel()
 	r := newRig(t, setting{config: impatient, gpu: simgpu.Options{Memory: "80GiB"}})
 	r.start()
@@ -87,6 +89,7 @@ func TestManyTenants(t *testing.T) {
 // TestOldGuard: a guard that slept while its daemon died, and wakes beside the
 // next one, continues nothing of what that has stopped.
 func TestOldGuard(t *testing.T) {
+	injects(t, 1)
 	t.Parallel()
 	r := newRig(t, setting{})
 	r.start()
@@ -116,6 +119,7 @@ func TestDriverThatFails(t *testing.T) {
 		{"hangs", "hang=10m", "hang=0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			injects(t, 1)
 			t.Parallel()
 			r := newRig(t, setting{})
 			r.write("gimbald.toml", withStale(r))
@@ -135,6 +139,7 @@ func TestDriverThatFails(t *testing.T) {
 		})
 	}
 	t.Run("not there yet", func(t *testing.T) {
+		injects(t, 1)
 		t.Parallel()
 		r := newRig(t, setting{})
 		r.write("gimbald.toml", withStale(r))
@@ -171,6 +176,7 @@ func replaceOnce(t *testing.T, text, old, new string) string {
 // TestDebugger: a process of a tenant stands in a debugger while the tenant is
 // paused and resumed. It stays there, and goes on when it is let go.
 func TestDebugger(t *testing.T) {
+	injects(t, 1)
 	t.Parallel()
 	r := newRig(t, setting{})
 	r.start()
@@ -204,6 +210,7 @@ func TestDebugger(t *testing.T) {
 // TestAnothersFreeze: a cgroup that somebody else froze is neither paused nor
 // thawed, and its tenant is shown as stopped by another.
 func TestAnothersFreeze(t *testing.T) {
+	injects(t, 1)
 	t.Parallel()
 	r := newRig(t, setting{freezer: true})
 	r.start()

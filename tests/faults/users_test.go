@@ -89,6 +89,7 @@ func flood(socket string) int {
 // nor another user's from being answered, nor jobs from being paused and resumed;
 // and leaves nothing behind.
 func TestSocketUnderFlood(t *testing.T) {
+	injects(t, 1)
 	// Its guard is as patient as a node's.
 	r := newRig(t, setting{})
 	if err := os.Chmod(r.dir, 0o755); err != nil { // for the socket in it
