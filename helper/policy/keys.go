@@ -35,7 +35,7 @@ var keys = []key{
 	timeKey("share.quantum", "30s", "how long a choice stands; shorter where limits.max_pause asks for it", func(b *builder) *time.Duration { return &b.p.Share.Quantum }),
 	{Key{"share.swap", "true or false", "false", "a tenant whose turn has ended may be swapped out, its memory moved to host RAM, to make room for the next; where that works"}, setBool(func(b *builder) *bool { return &b.p.Share.Swap })},
 	numberKey("share.tier", "0", "tenants of a higher tier go before all of a lower one", inOrder, func(b *builder) **Number { return &b.p.Share.Tier }),
-	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first", inOrder, func(b *builder) **Number { return &b.p.Share.Rank }),
+	numberKey("share.rank", "-tenant.service", "the order inside a tier, highest first; of equal ones who had no turn for longest", inOrder, func(b *builder) **Number { return &b.p.Share.Rank }),
 	ruleKey("share.admit", "true", "whether a tenant whose memory fits may start on the GPU", inAdmit, func(b *builder) **Rule { return &b.p.Share.Admit }),
 	saidKey("share.admit_reason", "what a tenant is told that admit keeps out", "{tenant}, {gpu}", func(b *builder) *string { return &b.p.Share.AdmitReason }),
 	ruleKey("share.pair", "true", "whether a tenant may compute beside one that was chosen before it (mate); asked for each mate on each shared GPU", inPair, func(b *builder) **Rule { return &b.p.Share.Pair }),

@@ -14,7 +14,7 @@ func (d *Decider) sort() {
 		v := &d.views[i]
 		v.tier, v.rank = d.tierOf(v), d.rankOf(v)
 		v.inTurn, v.first = d.inTurn(v), d.tooLong(v)
-		v.place = v.age
+		v.place, v.last = v.age, v.m.turn
 		d.order = append(d.order, v)
 	}
 	for _, v := range d.order {
@@ -54,11 +54,11 @@ func (d *Decider) fillIn(v *view) {
 	if m == nil {
 		return
 	}
-	if m.round != d.round || m.view.stand != queued || !m.view.t.State.Stopped() || m.view.tier != v.tier || d.now >= v.m.from+v.quantum {
+	if m.round != d.round || m.view.stand != queued || m.view.t.State.Computes() || m.view.tier != v.tier || d.now >= v.turnEnd() {
 		v.m.behind = nil
 		return
 	}
-	v.rank, v.first, v.place = m.view.rank, m.view.first, m.view.age
+	v.rank, v.first, v.place, v.last = m.view.rank, m.view.first, m.view.age, m.turn
 }
 
 // before compares two tenants in the order of the walk.
@@ -79,8 +79,10 @@ func (d *Decider) before(a, b *view) int {
 	return cmp.Compare(a.age, b.age)
 }
 
-// byTurn compares two tenants by tier, turn, patience and rank. Those that a
-// guard pauses come behind the others. Those in their turns are asked in the order in
+// byTurn compares two tenants by tier, turn, patience and rank, and of equals those
+// whose last turn began longest ago: a newcomer, which is level with the others, does
+// not wait for one more turn of whoever has just had one. Those that a guard pauses
+// come behind the others. Those in their turns are asked in the order in
 // which these began, each beside whom it was let in: asked beside fewer, a rule of the
 // policy may say no, and then, of one that waits, yes again, without end.
 func byTurn(a, b *view) int {
@@ -100,7 +102,7 @@ func byTurn(a, b *view) int {
 	case a.rank != b.rank:
 		return cmp.Compare(b.rank, a.rank)
 	}
-	return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(oneIf(a.m.behind != nil), oneIf(b.m.behind != nil)))
+	return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.place, b.place), cmp.Compare(oneIf(a.m.behind != nil), oneIf(b.m.behind != nil)))
 }
 
 // first puts a before b where it is true of a, and not of b.
@@ -118,12 +120,13 @@ func (d *Decider) inTurn(v *view) bool {
 	if !v.m.granted || v.m.behind != nil {
 		return false
 	}
-	return !v.computes || d.now < d.turnEnd(v)
+	return !v.computes || d.now < v.turnEnd()
 }
 
-func (d *Decider) turnEnd(v *view) time.Duration {
-	return max(v.m.from, v.t.Since) + v.quantum
-}
+func (v *view) turnEnd() time.Duration { return v.turnBegan() + v.quantum }
+
+// turnBegan is when the tenant began to run in the turn that it was given last.
+func (v *view) turnBegan() time.Duration { return max(v.m.from, v.t.Since) }
 
 // tooLong tells whether a tenant without a claim on memory has waited so long
 // that nobody is admitted before it.

@@ -112,13 +112,13 @@ func (r *rig) live(script []string) {
 		}
 		switch f[1] {
 		case "new", "degraded", "recovered", "foreign", "stop":
+			r.event(f[1], f[2:])
 		default:
-			if r.n.Tenant(model.TenantID(f[2])) == nil {
-				continue
+			if r.n.Tenant(model.TenantID(f[2])) != nil {
+				r.event(f[1], f[2:])
 			}
 		}
-		r.event(f[1], f[2:])
-		r.decide()
+		r.decide() // it may have wanted to be asked now
 	}
 }
 

@@ -32,6 +32,7 @@ type rig struct {
 	id      uint64
 	log     []string
 	seen    func(r *rig, as []model.Action) // called after each decision
+	eager   bool                            // samples, and asks again, as soon as something was done
 }
 
 // actor is the process side of a tenant.
@@ -152,8 +153,9 @@ func (r *rig) to(at time.Duration) {
 		}
 		r.apply(o.ev)
 	}
+	done := len(later) < len(r.due)
 	r.due = later
-	if at >= r.sampled+r.tick {
+	if at >= r.sampled+r.tick || r.eager && done {
 		r.sample()
 	}
 }
@@ -195,6 +197,10 @@ func (r *rig) decide() {
 	for _, a := range as {
 		r.log = append(r.log, fmt.Sprintf("%-8s %-7s %-4s %s", r.now.Round(time.Millisecond), a.Do, a.Tenant, a.Why.Text))
 		r.start(a)
+	}
+	if r.eager && len(as) > 0 {
+		r.sample()
+		r.decide()
 	}
 }
 

@@ -12,7 +12,7 @@ func (d *Decider) standing(v *view) {
 	d.track(v)
 	t := v.t
 	switch {
-	case t.State == model.Gone || t.State == model.Evicting || t.State == model.Holding:
+	case t.State == model.Gone || t.State == model.Evicting:
 		v.stand = aside
 	case t.State == model.Pausing || t.State == model.Swapping:
 		v.stand, v.counts, v.leaving = aside, true, t.State == model.Swapping

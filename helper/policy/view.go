@@ -21,10 +21,11 @@ type view struct {
 	computes bool // may have work on a GPU that a mate would notice
 	child    bool // has a step that is a tenant of its own
 	banned   *Guard
-	inTurn   bool // has a turn that has not ended
-	picked   bool // is one of those that are worth most together
-	first    bool // has waited so long that nobody is admitted before it
-	place    int  // breaks ties of rank: its age, or that of the one it fills in for
+	inTurn   bool   // has a turn that has not ended
+	picked   bool   // is one of those that are worth most together
+	first    bool   // has waited so long that nobody is admitted before it
+	last     uint64 // breaks ties of rank: the number of its last turn, or of that of the one it fills in for
+	place    int    // breaks ties of that: its age, or that of the one it fills in for
 	tier     float64
 	rank     float64
 	quantum  time.Duration
@@ -57,7 +58,6 @@ type gpuView struct {
 	busy   int           // that take a turn and compute now, or were just let go
 	takers int           // that take turns on it
 	bears  time.Duration // the shortest pause limit among them; 0: none
-	wants  int           // that wait for it
 
 	refused *view // the first in the order that was kept from a turn on it
 	blocked *view // that nobody may be admitted before

@@ -144,7 +144,6 @@ func (d *Decider) refuse(v *view, why verdict) {
 			}
 			continue
 		}
-		g.wants++
 		if g.refused == nil && why.code == othersTurn {
 			g.refused = v
 		}
@@ -155,6 +154,7 @@ func (d *Decider) refuse(v *view, why verdict) {
 func (d *Decider) settleTurn(v *view) {
 	m := v.m
 	m.fits = v.chosen || !v.why.needsMemory()
+	d.level(v) // from when it fits, not from the next look on
 	switch {
 	case v.chosen && v.stand == starved:
 		if !m.breath {
@@ -203,20 +203,34 @@ func (d *Decider) tooLongSoon(v *view) bool {
 }
 
 // keepTurn begins a turn, or begins it again when it has ended and the tenant
-// was chosen once more. One that was chosen although a better one waits for
-// another of its GPUs only fills in.
+// was chosen once more beside others. The turn of one that has its GPUs to itself
+// is not begun again, or how long a newcomer waits would depend on when somebody
+// looked last. One that was chosen although a better one waits for another of its
+// GPUs only fills in.
 func (d *Decider) keepTurn(v *view) {
-	m := v.m
-	if v.stand == queued && !v.inTurn && m.behind == nil {
+	m, shares := v.m, d.shares(v)
+	switch {
+	case v.stand == queued && !v.inTurn && m.behind == nil && (shares || !m.granted):
 		d.beginTurn(m, d.turnBeside(v))
 		m.behind = d.fillsInFor(v)
-	}
-	if !m.granted {
+	case !m.granted:
 		d.beginTurn(m, d.now)
 	}
-	if d.wanted(v) || d.asksAgain(v) {
-		d.wake(d.turnEnd(v))
+	if shares {
+		d.wake(v.turnEnd())
 	}
+}
+
+// shares tells whether others compute on one of the tenant's GPUs, or wait for it.
+func (d *Decider) shares(v *view) bool {
+	for _, s := range v.seats {
+		for _, o := range d.gpus[s].pack {
+			if o != v && o.noticed() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (d *Decider) beginTurn(m *memo, from time.Duration) {
@@ -226,51 +240,29 @@ func (d *Decider) beginTurn(m *memo, from time.Duration) {
 
 // turnBeside is when the turn of a tenant began that is chosen without one: with
 // that of those chosen beside it, so that it ends with theirs. If each had turns
-// of its own they would renew each other's for as long as one of them has one.
+// of its own they would renew each other's for as long as one of them has one. Not
+// with one of so long ago that it would have ended.
 func (d *Decider) turnBeside(v *view) time.Duration {
 	began := d.now
 	for _, s := range v.seats {
 		for _, o := range d.gpus[s].chosen {
-			if o != v && o.stand == queued && o.counts && o.inTurn {
-				began = min(began, o.m.from)
+			if at := o.turnBegan(); o != v && o.stand == queued && o.counts && o.inTurn && d.now < at+v.quantum {
+				began = min(began, at)
 			}
 		}
 	}
 	return began
 }
 
-// asksAgain tells whether it is asked at the end of the tenant's turn what it
-// is worth beside those that compute with it.
-func (d *Decider) asksAgain(v *view) bool {
-	if v.p.Share.Value == nil {
-		return false
-	}
-	for _, s := range v.seats {
-		if len(d.gpus[s].chosen) > 1 {
-			return true
-		}
-	}
-	return false
-}
-
-// fillsInFor is the tenant of a better place in the order that was refused on
-// one of these GPUs because of another of its own.
+// fillsInFor is the tenant of a better place in the order, inside the tier, that was
+// refused on one of these GPUs because of another of its own. One of a higher tier goes
+// before any turn anyway.
 func (d *Decider) fillsInFor(v *view) *memo {
 	for _, s := range v.seats {
-		r := d.gpus[s].refused
-		if r != nil && r.stand == queued && d.before(r, v) < 0 {
+		g := &d.gpus[s]
+		if r := g.refused; r != nil && r.why.gpu != g && r.stand == queued && r.tier == v.tier && d.before(r, v) < 0 {
 			return r.m
 		}
 	}
 	return nil
-}
-
-// wanted tells whether somebody waits for one of the tenant's GPUs.
-func (d *Decider) wanted(v *view) bool {
-	for _, s := range v.seats {
-		if d.gpus[s].wants > 0 {
-			return true
-		}
-	}
-	return false
 }
