@@ -58,12 +58,16 @@ func steadyPolicy(t *rapid.T) string {
 	return b.String()
 }
 
+// mostSteady is how many tenants may take turns while a quantum that is a part of a
+// minute's max_pause is whole seconds.
+const mostSteady = 7
+
 // comingsAndGoings draws what happens to a node, in whole quarters of a second.
 func comingsAndGoings(t *rapid.T) (script []string) {
 	id, ms := 0, 0
 	for range rapid.IntRange(2, 12).Draw(t, "events") {
 		ms += 250 * rapid.SampledFrom([]int{0, 1, 5, 21, 50}).Draw(t, "quarters")
-		if id == 0 || rapid.IntRange(0, 3).Draw(t, "new") > 0 {
+		if id == 0 || id < mostSteady && rapid.IntRange(0, 3).Draw(t, "new") > 0 {
 			id++
 			script = append(script, fmt.Sprintf("%dms new %d gpu=%s mem=%dGiB class=%s weight=%d start=0s", ms, id,
 				rapid.SampledFrom([]string{"0", "1", "0,1"}).Draw(t, "gpu"), rapid.SampledFrom([]int{10, 50}).Draw(t, "mem"),

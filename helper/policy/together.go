@@ -58,15 +58,18 @@ func planned(v *view, others []*view) bool {
 	return true
 }
 
-// stands tells whether v and all of these are in their turns.
+// stands tells whether the choices of v and of all of these stand.
 func stands(v *view, others []*view) bool {
 	for _, o := range others {
-		if o.stand == queued && !o.inTurn {
+		if o.stand == queued && !o.lasts() {
 			return false
 		}
 	}
-	return v.inTurn
+	return v.lasts()
 }
+
+// lasts tells whether the tenant is in its turn, or still fills in for another.
+func (v *view) lasts() bool { return v.inTurn || v.m.behind != nil }
 
 // inPlan tells whether two tenants are in the same plan.
 func inPlan(a, b *view) bool { return a.group != nil && b.group != nil && sameSeats(a, b) }
