@@ -37,7 +37,15 @@ share = %g
 // journal has a line of it and not one for each period; and when the daemon is
 // killed while the trainer is stopped it runs within a second.
 func TestThrottle(t *testing.T) {
-	const share, period = 0.3, 200 * time.Millisecond
+	for _, c := range []struct {
+		share  float64
+		period time.Duration
+	}{{0.3, 200 * time.Millisecond}, {0.5, 100 * time.Millisecond}} {
+		t.Run(c.period.String(), func(t *testing.T) { testThrottle(t, c.share, c.period) })
+	}
+}
+
+func testThrottle(t *testing.T, share float64, period time.Duration) {
 	s := Start(t, Options{Policy: "throttled", Policies: map[string]string{"throttled": throttled("false", share, period)}})
 	goFirst(t, s.DaemonPID())
 	id := s.Sbatch(t, "exec "+Trainer("--memory 2GiB --gpu-ms 2 --cpu-ms 0"), oneShard, "--gimbal-pack", "--gimbal-memory=2GiB")
@@ -70,7 +78,7 @@ func TestThrottle(t *testing.T) {
 	if more := strings.Count(s.journal(), "\n") - lines; more > 3 {
 		t.Errorf("%d lines of the journal in 30 periods", more)
 	}
-	s.tellsOfThrottle(t, id)
+	s.tellsOfThrottle(t, id, fmt.Sprintf("throttled: runs %.0f %% of each %s: for the test", 100*share, period))
 
 	pids := s.Pids(id)
 	Eventually(t, patience, "the trainer is stopped for the rest of a period", func() bool {
@@ -86,13 +94,13 @@ func TestThrottle(t *testing.T) {
 }
 
 // tellsOfThrottle holds that people can see the throttle.
-func (s *Stack) tellsOfThrottle(t *testing.T, id int) {
+func (s *Stack) tellsOfThrottle(t *testing.T, id int, words string) {
 	t.Helper()
 	row := strings.Split(strings.TrimSpace(s.Gimbal("status", "-n", "-P", "-X", "-j", fmt.Sprint(id), "-o", "State,Throttles,Withheld").Stdout), "|")
-	if len(row) != 3 || row[0] != "THROTTLED" || row[1] != "1" || row[2] < "00:00:02" {
+	if len(row) != 3 || row[0] != "THROTTLED" || row[1] != "1" || row[2] < "00:00:01" {
 		t.Errorf("status says %q", row)
 	}
-	if out := s.Gimbal("explain", fmt.Sprint(id)).Stdout; !strings.Contains(out, "throttled: runs 30 % of each 200ms: for the test") {
+	if out := s.Gimbal("explain", fmt.Sprint(id)).Stdout; !strings.Contains(out, words) {
 		t.Errorf("explain says %s", out)
 	}
 }
