@@ -158,6 +158,8 @@ func (d *Decider) starvedWords(v *view) string {
 		return fmt.Sprintf("was held for max_hold, %s", short(v.p.Limits.MaxHold))
 	case v.t.State == model.Swapped:
 		return fmt.Sprintf("was swapped for max_swap, %s: runs at least %s", short(v.p.Limits.MaxSwap), short(d.stay(v)))
+	case v.m.breath && v.m.starved == model.Held:
+		return fmt.Sprintf("was held for max_hold, %s: runs at least %s", short(v.p.Limits.MaxHold), short(v.m.stay))
 	case v.m.breath && v.m.stay > v.p.Limits.Breath:
 		return fmt.Sprintf("was restored out of turn: runs at least %s", short(v.m.stay))
 	}

@@ -91,6 +91,7 @@ type memo struct {
 	behind  *memo         // it fills in for this one, which waits for a part of its GPUs
 	breath  bool          // it runs because it starved, not because it is its turn
 	stay    time.Duration // how long the breath lasts
+	starved model.State   // what it was for too long before
 	fits    bool          // when last asked only its turn was missing
 	contend bool          // it was among those that share the time
 	lift    float64       // added to its service: level with its mates when it began to share the time

@@ -86,6 +86,9 @@ func (w *waits) endOne(r *rig) {
 
 func (w *waits) check(r *rig) {
 	for _, tenant := range r.n.Tenants {
+		if why, _ := r.d.Why(tenant.ID); tenant.Tally.Pauses == 0 && strings.Contains(why.Text, "was paused for") {
+			w.rt.Fatalf("%v: %s was never paused, and its reason is %q", r.now, tenant.ID, why.Text)
+		}
 		limit, ok := w.limits[tenant.State]
 		why, _ := r.d.Why(tenant.ID)
 		queues := why.Code == "queue" // behind one who has waited for room beyond his patience

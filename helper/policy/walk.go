@@ -159,7 +159,7 @@ func (d *Decider) settleTurn(v *view) {
 	case v.chosen && v.stand == starved:
 		if !m.breath {
 			d.beginTurn(m, d.now)
-			m.breath, m.granted, m.behind, m.stay = true, v.deserved, nil, d.stay(v)
+			m.breath, m.granted, m.behind, m.stay, m.starved = true, v.deserved, nil, d.stay(v), v.t.State
 		}
 	case v.chosen && v.counts:
 		d.keepTurn(v)
