@@ -68,9 +68,9 @@ func TestHeldBeforeTheReply(t *testing.T) {
 			replied := make(chan error, 1)
 			go func() { replied <- d.settleRun(t.Context(), job) }()
 			select {
-			case <-replied:
+			case err := <-replied:
 				if time.Since(begin) < settleLimit {
-					t.Fatal("a reply while the command may still run")
+					t.Fatalf("a reply (%v) while the command may still run", err)
 				}
 				t.Skip("SKIPPED: this machine stood still for longer than a command waits")
 			case <-time.After(50 * time.Millisecond):
