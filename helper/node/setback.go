@@ -37,8 +37,11 @@ func (n *Node) astray(e *entry) bool {
 // or the last time that this was seen, or for as long as it takes to look at all of
 // its processes. The caller holds e.op.
 func (n *Node) charge(e *entry) {
-	now := n.Clock()
-	e.astray.Add(int64(min(now-e.stilled, cycle*n.watchEvery())))
+	now, looks := n.Clock(), cycle
+	if e.eyes != nil {
+		looks = e.eyes.round()
+	}
+	e.astray.Add(int64(min(now-e.stilled, time.Duration(looks)*n.watchEvery())))
 	e.stilled = now
 }
 

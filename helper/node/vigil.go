@@ -17,7 +17,8 @@ type vigil struct {
 	frozen []*proc.FreezerFile // of its folders; nil: opened for each look
 	due    int                 // how many looks at the rest are owed, times cycle
 	next   int                 // of the folders and processes, who is looked at next
-	looks  int                 // at who is in the folders, or would be: see strayed
+	looks  int                 // in all
+	news   arrivals
 }
 
 // maxKept bounds how many files the vigils of all tenants keep open.
@@ -28,9 +29,14 @@ const maxKept = 1024
 // wait.
 const cycle = 8
 
-// maxLooks bounds how many of them one look takes in: with very many processes a
-// cycle lasts longer.
-const maxLooks = 64
+// maxLooks bounds how many of them one look takes in, which costs a hundredth of a
+// processor: with very many processes a round lasts longer than a cycle.
+const maxLooks = 256
+
+// round is how many looks it takes to have looked at all.
+func (v *vigil) round() int { return max(cycle, (v.all()+maxLooks-1)/maxLooks) }
+
+func (v *vigil) all() int { return len(v.grip.frozen) + len(v.grip.procs) }
 
 // vigil is the tenant's for its grip of now. The caller holds e.op.
 func (n *Node) vigil(e *entry) *vigil {
@@ -40,7 +46,7 @@ func (n *Node) vigil(e *entry) *vigil {
 		return v
 	}
 	n.closeVigil(e)
-	v := &vigil{grip: g}
+	v := &vigil{grip: g, news: arrivals{since: n.Clock(), counted: -1, owed: true}}
 	for _, f := range g.frozen {
 		v.frozen = append(v.frozen, keep(n, f.Open))
 	}
@@ -87,22 +93,49 @@ func (n *Node) closeVigil(e *entry) {
 // look tells whether something that is kept stopped was seen to run, and which
 // signals came for the tenant since it was stopped.
 func (v *vigil) look(n *Node, e *entry) (runs bool, came proc.SigSet) {
+	runs, came = v.listen(n, e)
+	came |= v.heard(n, e)
+	all := v.all()
+	for v.due += min(all, maxLooks*cycle); v.due >= cycle && !runs; v.due -= cycle {
+		runs = v.goesOn(n, v.next%all)
+		v.next++
+	}
+	return runs || v.computes(n, e), came
+}
+
+// listen is look at the listeners alone.
+func (v *vigil) listen(n *Node, e *entry) (runs bool, came proc.SigSet) {
+	counted := false
 	for i, l := range v.grip.listen {
 		st, err := v.read(n, i, l.id)
 		if err != nil {
 			continue
+		}
+		if !counted {
+			v.news.count(st)
+			counted = true
 		}
 		came |= n.Host.Meaningful(l.id, st, l.baseline, unix.Signal(e.grant.Terms.Signal))
 		if !runs && !st.Still() && slices.Contains(v.grip.procs, l.id) {
 			runs = n.goesOn(l.id)
 		}
 	}
-	all := len(v.grip.frozen) + len(v.grip.procs)
-	for v.due += min(all, maxLooks*cycle); v.due >= cycle && !runs; v.due -= cycle {
-		runs = v.goesOn(n, v.next%all)
-		v.next++
-	}
+	v.news.owed = v.news.owed || !counted || v.looks%hearAnyway == 0
 	return runs, came
+}
+
+// computes tells, once in a cycle, whether a process that was on a GPU was seen to run:
+// where there are very many processes, others may wait longer for their turn.
+func (v *vigil) computes(n *Node, e *entry) bool {
+	if v.looks%cycle != 1 || v.round() == cycle {
+		return false
+	}
+	for id := range e.placed() {
+		if slices.Contains(v.grip.procs, id) && n.goesOn(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // strayed is an error when what is frozen is not the tenant, or not all of it: Slurm

@@ -52,6 +52,44 @@ func TestASignalForAFrozenTenantIsSeen(t *testing.T) {
 	eventually(t, "the files to be closed", func() bool { return files() == 0 })
 }
 
+// TestASignalForOneOfManyIsSeen: whichever of a tenant's processes catches it, by pause
+// of either kind.
+func TestASignalForOneOfManyIsSeen(t *testing.T) {
+	const many = 60
+	for _, freezer := range []bool{false, true} {
+		t.Run(fmt.Sprintf("freezer %t", freezer), func(t *testing.T) {
+			s := newStage(t, func(p *node.Parts) { p.Freezer, p.StopTimeout = freezer, patience })
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			if err := unix.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			k := launch(t, fmt.Sprintf(`i=0; while [ $i -lt %d ]; do sh -c 'trap : USR1; echo $$; while :; do read x <>%s; done' & i=$((i+1)); done; wait`, many, fifo))
+			var all []proc.ID
+			for range many {
+				all = append(all, k.child(t))
+			}
+			if freezer {
+				dir := freezable(t, k.id)
+				for _, id := range all {
+					put(t, filepath.Join(dir, "cgroup.procs"), fmt.Sprint(id.PID))
+				}
+			}
+			id := s.register(1, k.id)
+			for i := 0; i < many; i += many / 6 {
+				s.mustDo(model.PrimPause, id)
+				before := len(s.events())
+				if err := unix.Kill(all[i].PID, unix.SIGUSR1); err != nil {
+					t.Fatal(err)
+				}
+				if ev := s.await(model.EvSignalled, before); ev.Tenant != id || ev.Text != "SIGUSR1" {
+					t.Errorf("%+v", ev)
+				}
+				s.mustDo(model.PrimResume, id)
+			}
+		})
+	}
+}
+
 // TestOneOfVeryManyContinuedIsSeen: whoever it is, its turn to be looked at comes.
 func TestOneOfVeryManyContinuedIsSeen(t *testing.T) {
 	s := newStage(t, func(p *node.Parts) { p.StopTimeout = patience })

@@ -56,13 +56,13 @@ func TestParseStatAllocatesNothing(t *testing.T) {
 }
 
 const statusText = "Name:\ta\\nTracerPid:\t9\nState:\tT (stopped)\nPid:\t5\nTracerPid:\t77\n" +
-	"Uid:\t1001\t0\t0\t0\nThreads:\t1\nSigPnd:\t0000000000000200\nShdPnd:\t0000000000084000\n" +
+	"Uid:\t1001\t0\t0\t0\nThreads:\t1\nSigQ:\t3/96365\nSigPnd:\t0000000000000200\nShdPnd:\t0000000000084000\n" +
 	"SigBlk:\t0000000000000001\nSigIgn:\t0000000000000002\nSigCgt:\t0000000100014000\nCpus_allowed:\t3\n"
 
 func TestParseStatus(t *testing.T) {
 	got, err := ParseStatus([]byte(statusText))
 	want := Status{
-		State: 'T', UID: 1001, EUID: 0, TracerPID: 77,
+		State: 'T', UID: 1001, EUID: 0, TracerPID: 77, Queued: 3,
 		Pending: Signals(unix.SIGUSR1), Shared: Signals(unix.SIGTERM, unix.SIGTSTP),
 		Blocked: Signals(unix.SIGHUP), Ignored: Signals(unix.SIGINT),
 		Caught: Signals(unix.SIGTERM, unix.SIGCHLD, 33),

@@ -39,6 +39,22 @@ func (h Host) Meaningful(id ID, st Status, baseline SigSet, jobSignal unix.Signa
 	return found
 }
 
+// Heard returns which signals wait for a stopped or frozen process that are meant for
+// the job, see Meaningful, and that it acts on: those that it catches, and KILL. Ours
+// says that it was stopped by us; else one that is stopped was so before it was frozen,
+// and what waits for it means nothing. It costs one read where nothing waits.
+func (h Host) Heard(id ID, jobSignal unix.Signal, ours bool) SigSet {
+	st, err := h.status(id.PID)
+	if err != nil || !ours && st.Still() {
+		return 0
+	}
+	found := h.Meaningful(id, st, 0, jobSignal) & (st.Caught | Signals(unix.SIGKILL))
+	if found == 0 || !h.Alive(id) { // the pid may be another's
+		return 0
+	}
+	return found
+}
+
 // blockedByAll returns those of the signals that no thread of a process takes.
 func (h Host) blockedByAll(pid int, sigs SigSet) SigSet {
 	tids, err := h.threads(pid)

@@ -59,6 +59,7 @@ type Status struct {
 	UID       int  // real user
 	EUID      int  // effective user
 	TracerPID int  // 0: nobody traces it
+	Queued    int  // signals that wait for all processes of its real user together
 	Pending   SigSet
 	Shared    SigSet // pending for the process as a whole
 	Blocked   SigSet
@@ -118,6 +119,11 @@ func (s *Status) set(key, value []byte) error {
 		word, _ := nextWord(value)
 		v, ok = parseUint(word)
 		s.TracerPID = int(v)
+	case "SigQ":
+		word, _, _ := bytes.Cut(bytes.TrimSpace(value), []byte{'/'})
+		var v uint64
+		v, ok = parseUint(word)
+		s.Queued = int(v)
 	case "SigPnd":
 		s.Pending, ok = parseSigSet(value)
 	case "ShdPnd":

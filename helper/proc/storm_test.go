@@ -92,7 +92,7 @@ func TestPauseOfAForkStormThatIsTakenBack(t *testing.T) {
 
 // Whoever gives a pause more time than usual gets it.
 func TestPauseTakesTheTimeThatItIsGiven(t *testing.T) {
-	l := launch(t, `sleep 1000; true`)
+	l := launch(t, `exec sleep 1000`)
 	deaf := &deafTo{recorder: recorder{pass: true}, pid: l.id.PID, times: int(PauseLimit/againAfter) + 10}
 	tr := tracked(t, Host{Signals: deaf}, nil)
 	watch(t, tr, l.id)
