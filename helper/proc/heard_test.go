@@ -10,7 +10,7 @@ import (
 // counts it with all that waits for the user's.
 func TestHeard(t *testing.T) {
 	tr := tracked(t, Host{}, nil)
-	l := launchAs(t, `trap : USR1; echo $$; while :; do sleep 1000; done`, asUser(4712))
+	l := launchAs(t, `trap : USR1; echo $$; while :; do read x; done`, asUser(4712))
 	watch(t, tr, l.id)
 	l.run(t)
 	l.pid(t)
