@@ -1,6 +1,10 @@
 package slurmtest
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,6 +86,59 @@ func TestScriptRefusesForeignFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(precious); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestScriptWaitsForPorts: up takes the ports of a cluster that a crash left, and
+// waits for those that are in use, and not for what is typed.
+func TestScriptWaitsForPorts(t *testing.T) {
+	t.Parallel()
+	Need(t)
+	const base = 61440 // above what the kernel hands out, and below no block of up's own
+	crashed, dir := folder(t), folder(t)
+	if err := os.Mkdir(filepath.Join(crashed, "run"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	registry := fmt.Sprintf("/run/slurm-node.%d", base)
+	for file, text := range map[string]string{filepath.Join(crashed, "run/munged"): "4194304 1\n", registry: crashed + "\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+7))
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	defer busy.Close()
+	path, err := findScript()
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := exec.Command(path, "up", dir, "--port-base", strconv.Itoa(base))
+	typed, terminal, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	defer typed.Close()
+	up.Stdin = typed
+	said, err := up.StderrPipe()
+	var out strings.Builder
+	up.Stdout = &out
+	if err = errors.Join(err, up.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { script(t, "down", dir); os.Remove(registry) })
+	first, err := bufio.NewReader(said).ReadString('\n')
+	if want := "slurm-node: waits for a block of 1024 ports to be free (slurm-node list)\n"; first != want {
+		t.Errorf("said %q, %v", first, err)
+	}
+	busy.Close()
+	if err := up.Wait(); err != nil || out.String() != fmt.Sprintf("up: p%dn0\n", base) {
+		t.Errorf("%v, printed %q", err, out.String())
+	}
+	if out, _ := script(t, "list"); !strings.Contains(out, fmt.Sprintf("%d %s\n", base, dir)) || strings.Contains(out, crashed) {
+		t.Errorf("list: %s", out)
 	}
 }
 
