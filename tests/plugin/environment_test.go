@@ -48,8 +48,8 @@ func TestEnvironmentOfPackedTasks(t *testing.T) {
 			map[string]string{"GIMBAL_ACTIVE": "1", "SLURM_SPANK_GIMBAL_OWN": ""}},
 		{"not packed", nil, []string{"srun", "/usr/bin/env"},
 			map[string]string{"GIMBAL_REQUESTED": "", "GIMBAL_ACTIVE": "", "CUDA_DEVICE_ORDER": "", "GIMBAL_TEST": ""}},
-		{"enclosing job's markers", []string{"GIMBAL_REQUESTED=1", "GIMBAL_ACTIVE=1"}, []string{"srun", "/usr/bin/env"},
-			map[string]string{"GIMBAL_REQUESTED": "", "GIMBAL_ACTIVE": ""}},
+		{"enclosing job's markers", []string{"GIMBAL_REQUESTED=1", "GIMBAL_ACTIVE=1", "GIMBAL_PROGRESS=/of/another"}, []string{"srun", "/usr/bin/env"},
+			map[string]string{"GIMBAL_REQUESTED": "", "GIMBAL_ACTIVE": "", "GIMBAL_PROGRESS": ""}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s.t = t
