@@ -18,12 +18,19 @@ import (
 // demo runs scripts/demo with jobs of a few seconds, and returns what it printed.
 func demo(t *testing.T, seconds string, args ...string) string {
 	t.Helper()
+	return demoTyped(t, "", seconds, args...)
+}
+
+// demoTyped is demo with what is typed into it.
+func demoTyped(t *testing.T, typed, seconds string, args ...string) string {
+	t.Helper()
 	slurmtest.Need(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "scripts/demo", args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = top, append(os.Environ(), "DEMO_BUILT=1", "DEMO_SECONDS="+seconds), time.Minute
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it cleans up
+	cmd.Stdin = strings.NewReader(typed)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("scripts/demo %q: %v\n%s", args, err, out)
@@ -44,8 +51,28 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, with)
 		}
 	}
+	if n := strings.Count(with, "JobName      State    Elapsed"); n < 2 || n > 8 { // each second would be a dozen
+		t.Errorf("the jobs are shown %d times, and not where something changed:\n%s", n, with)
+	}
 	if strings.Count(with, "done iterations=300 ") != 2 {
 		t.Errorf("the two do not do the same work:\n%s", with)
+	}
+}
+
+// TestDemoShell: what the shell of the demo offers can be typed, and all that it says
+// of itself is so.
+func TestDemoShell(t *testing.T) {
+	out := demoTyped(t, `
+sbatch -W -J tried --gres=shard:1 --gimbal-pack --gimbal-memory=1GiB --wrap 'simgpu-trainer --memory 1GiB --gpu-ms 2 --cpu-ms 1 --iterations 20'
+gimbal status -X -n -P -o JobName,State,Policy,ExitCode
+gimbal explain tried
+gimbal policies show fair | head -n 1
+gimbal status --daemon | grep '^node:'
+`, "4", "--shell")
+	for _, want := range []string{"Submitted batch job 1\n", "tried|COMPLETED|timeslice|0:0\n", "Ended after ", "name      = \"fair\"\n", "node:           p"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
 	}
 }
 
