@@ -28,8 +28,8 @@ type Frozen struct {
 // else at an earlier freeze is not read again unless somebody was put in since:
 // that a member was taken out, but for a root, is found by Holds. A directory that
 // somebody else froze gives ErrFrozen, one that is not frozen before the context ends,
-// or within PauseLimit where it has no end, ErrIncomplete. On any error all that was asked to freeze is thawed again, and
-// that is read back.
+// or within PauseLimit where it has no end, ErrIncomplete. On any error all that was
+// asked to freeze is thawed again, and that is read back.
 func (t *Tracker) Freeze(ctx context.Context, target Target, dirs, mine []Freezer) (Frozen, error) {
 	begin := time.Now()
 	ctx, cancel := limited(ctx)

@@ -31,9 +31,9 @@ const (
 // stopped, finds none.
 //
 // When that does not succeed before the context ends, or within PauseLimit where it
-// has no end, all that was stopped is continued and the error wraps ErrIncomplete and names who
-// did not stop. It wraps ErrNotStarted when a root is still slurmstepd's, and
-// ErrFrozen when somebody else froze a process.
+// has no end, all that was stopped is continued and the error wraps ErrIncomplete and
+// names who did not stop. It wraps ErrNotStarted when a root is still slurmstepd's,
+// and ErrFrozen when somebody else froze a process.
 func (t *Tracker) Pause(ctx context.Context, target Target) (Paused, error) {
 	begin := time.Now()
 	ctx, cancel := limited(ctx)

@@ -44,8 +44,7 @@ launch_grace = "3s"
 // and continued by hand. After each fault everything runs that should, a job
 // that asked for nothing is never stopped, and in the end each job has ended as
 // it does without Gimbal. GIMBAL_SOAK says for how long, else it takes two minutes;
-// GIMBAL_SEED repeats a
-// run's choices.
+// GIMBAL_SEED repeats a run's choices.
 func TestSoak(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	length, err := time.ParseDuration(os.Getenv("GIMBAL_SOAK"))
