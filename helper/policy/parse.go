@@ -45,7 +45,7 @@ func Parse(file string, text []byte) (*Policy, error) {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	tree := map[string]any{}
 	if _, err := toml.Decode(string(text), &tree); err != nil {
-		return nil, Errors{syntaxError(file, err)}
+		return nil, Errors{syntaxError(file, string(text), err)}
 	}
 	b := &builder{p: defaults(file), where: locate(string(text))}
 	b.top(tree)
@@ -55,10 +55,11 @@ func Parse(file string, text []byte) (*Policy, error) {
 	return b.p, nil
 }
 
-func syntaxError(file string, err error) *Error {
+func syntaxError(file, text string, err error) *Error {
 	var pe toml.ParseError
 	if errors.As(err, &pe) {
-		return &Error{file, max(pe.Position.Line, 1), max(pe.Position.Col, 1), pe.Message}
+		line, col, msg := model.SyntaxFault(text, pe.Position.Start, pe.Position.Len, pe.Message)
+		return &Error{file, line, col, msg}
 	}
 	return &Error{file, 1, 1, strings.TrimPrefix(err.Error(), "toml: ")}
 }
@@ -145,7 +146,10 @@ func namesIn(section string) []string {
 // elsewhere tells where a key that is not known here would be.
 func elsewhere(name string) string {
 	for _, k := range keys {
-		if strings.HasSuffix("."+k.Path, "."+name) {
+		switch {
+		case k.Path == name:
+			return "; it stands at the top, before any table"
+		case strings.HasSuffix("."+k.Path, "."+name):
 			return "; there is " + k.Path
 		}
 	}

@@ -57,6 +57,11 @@ func TestParseTellsWhatIsWrongAndWhere(t *testing.T) {
 	const head = "name = \"x\"\n[share]\n"
 	for _, c := range []struct{ name, text, want string }{
 		{"no TOML", "name = ", "p.toml:1:"},
+		{"head that is not closed", head + "[limits\nmin_run = '1s'\n", "p.toml:3:8: expected '.' or ']' to end table name, but got the end of the line"},
+		{"quotes that are not closed", head + "rank = \"1\ntier = \"1\"\n", "p.toml:3:10: strings cannot contain newlines"},
+		{"time without quotes", head + "quantum = 20s\n", `p.toml:3:13: the line should end before 's'; a text or a time stands in quotes, such as "20s"`},
+		{"key twice", head + "plan = true\nplan = false\n", "p.toml:4:1: Key 'share.plan' has already been defined"},
+		{"key of the top in a section", head + "objective = 'x'", "p.toml:3:1: there is no key objective here; it stands at the top, before any table"},
 		{"no name", "objective = 'x'", `p.toml:1:1: name is missing`},
 		{"key of the top", "nane = 'x'\nname='x'", "p.toml:1:1: there is no key nane here; did you mean name?"},
 		{"key of a section", head + "toegther = 1", "p.toml:3:1: there is no key toegther here; did you mean together?"},
