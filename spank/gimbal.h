@@ -119,6 +119,12 @@ bool plugstack_loaded_twice(void);
 #define GIMBAL_OWN_VAR "SLURM_SPANK_GIMBAL_OWN"
 #define GIMBAL_HET_VAR "SLURM_SPANK_GIMBAL_HET"
 
+/*
+ * What a packed job was given beyond what its user set, NAME=VALUE with semicolons
+ * between: jobs that are submitted from inside it do not have it.
+ */
+#define GIMBAL_GIVEN_VAR "GIMBAL_GIVEN"
+
 /* As many components as Slurm allows. */
 #define HET_COMPONENTS 128
 

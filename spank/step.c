@@ -196,7 +196,27 @@ static void place(spank_t sp, const char *gpus)
 		strcpy(f->placed, gpus);
 }
 
-static void set_environment(spank_t sp, const char *env)
+/* What the tasks are given, as GIMBAL_GIVEN_VAR has it. */
+struct given {
+	char list[4096];
+	size_t used;
+};
+
+/* Sets a variable, unless the user did, and notes it. */
+static void give(spank_t sp, struct given *g, const char *name, const char *value)
+{
+	if (spank_setenv(sp, name, value, 0) != ESPANK_SUCCESS)
+		return;
+	size_t room = sizeof g->list - g->used;
+	int n = snprintf(g->list + g->used, room, "%s%s=%s", g->used ? ";" : "", name, value);
+
+	if (n > 0 && (size_t)n < room)
+		g->used += (size_t)n;
+	else
+		g->list[g->used] = '\0';
+}
+
+static void set_environment(spank_t sp, struct given *g, const char *env)
 {
 	char name[128];
 
@@ -209,7 +229,7 @@ static void set_environment(spank_t sp, const char *env)
 		if (strcmp(name, VISIBLE_VAR) == 0)
 			place(sp, equals + 1);
 		else
-			spank_setenv(sp, name, equals + 1, 0); /* what the user set stays */
+			give(sp, g, name, equals + 1);
 	}
 }
 
@@ -231,18 +251,25 @@ static void offer_progress(spank_t sp)
 static void prepare(spank_t sp)
 {
 	struct gimbal_core_reply reply = { .active = 0 };
+	struct given given = { .used = 0 };
 
+	if (spank_getenv(sp, GIMBAL_GIVEN_VAR, given.list, sizeof given.list) == ESPANK_SUCCESS)
+		given.used = strlen(given.list); /* by the batch step */
+	else
+		*given.list = '\0';
 	if (request_prepare(params, &step.facts))
 		tell(TELL_PREPARE, &step.args, params, &reply);
 	spank_setenv(sp, "GIMBAL_REQUESTED", step.facts.options[OPT_PACK], 1);
 	/* So that index 0 means the same to CUDA and to NVML. */
-	spank_setenv(sp, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
+	give(sp, &given, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	if (reply.active)
 		spank_setenv(sp, "GIMBAL_ACTIVE", "1", 1);
 	else
 		spank_unsetenv(sp, "GIMBAL_ACTIVE");
 	offer_progress(sp);
-	set_environment(sp, reply.env);
+	set_environment(sp, &given, reply.env);
+	if (given.used)
+		spank_setenv(sp, GIMBAL_GIVEN_VAR, given.list, 1);
 }
 
 /* ---- hooks ---- */

@@ -37,6 +37,25 @@ bool in_het_job(void)
 	return getenv("SLURM_HET_SIZE") != NULL;
 }
 
+/* Takes away what the enclosing job was given, but for what its user has set anew. */
+static void drop_given(void)
+{
+	const char *given = getenv(GIMBAL_GIVEN_VAR);
+	char *list = given ? strdup(given) : NULL, *rest = NULL;
+
+	for (char *entry = list ? strtok_r(list, ";", &rest) : NULL; entry; entry = strtok_r(NULL, ";", &rest)) {
+		char *equals = strchr(entry, '=');
+		if (!equals)
+			continue;
+		*equals = '\0';
+		const char *now = getenv(entry);
+		if (now && strcmp(now, equals + 1) == 0)
+			unsetenv(entry);
+	}
+	free(list);
+	unsetenv(GIMBAL_GIVEN_VAR);
+}
+
 /*
  * A job that is submitted from inside another has nothing of that one's options but
  * what any exported variable gives: Slurm would take what carries them for the new
@@ -46,6 +65,7 @@ static void leave_enclosing_job(void)
 {
 	for (int id = 0; id < OPT_COUNT; id++)
 		unsetenv(option_specs[id].carrier);
+	drop_given();
 }
 
 void submit_init(spank_t sp)

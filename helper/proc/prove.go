@@ -229,11 +229,11 @@ func (f *freezing) prove(pid int) error {
 	case s.leaving():
 		return nil
 	case h.isSlurm(pid, s.Comm):
-		return fmt.Errorf("process %s is Slurm's (%s): %w", s.ID(), s.Comm, ErrNotOurs)
+		return fmt.Errorf("process %s is Slurm's (%q): %w", s.ID(), s.Comm, ErrNotOurs)
 	case slices.Contains(f.target.Spare, s.ID()):
 		return fmt.Errorf("process %s is to be spared: %w", s.ID(), ErrNotOurs)
 	case !f.rootsUser(pid) && !f.isMember(s.ID()):
-		return fmt.Errorf("process %s (%s) is another user's: %w", s.ID(), s.Comm, ErrNotOurs)
+		return fmt.Errorf("process %s (%q) is another user's: %w", s.ID(), s.Comm, ErrNotOurs)
 	}
 	if f.proven == nil {
 		f.proven = map[int]bool{}

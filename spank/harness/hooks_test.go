@@ -256,7 +256,8 @@ func TestHooksCalledTwice(t *testing.T) {
 func TestWhatTheDaemonSets(t *testing.T) {
 	d := startDaemon(t)
 	out := d.step(1).do("show jobenv").run(t)
-	for name, want := range map[string]string{"GIMBAL_TEST": "a=b c", "GIMBAL_ACTIVE": "1", "GIMBAL_REQUESTED": "alpha", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} {
+	for name, want := range map[string]string{"GIMBAL_TEST": "a=b c", "GIMBAL_ACTIVE": "1", "GIMBAL_REQUESTED": "alpha", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+		"GIMBAL_GIVEN": "CUDA_DEVICE_ORDER=PCI_BUS_ID;GIMBAL_TEST=a=b c"} {
 		if got, _ := value(out, name); got != want {
 			t.Errorf("%s=%q, want %q", name, got, want)
 		}

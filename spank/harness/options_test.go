@@ -207,7 +207,8 @@ func TestInheritedAndOwn(t *testing.T) {
 }
 
 // TestJobInsideAJob: what a job submits from inside has none of its options, but for
-// those of variables, and is told nothing of it.
+// those of variables, is told nothing of it, and has nothing that it was given, but what
+// its user has set anew.
 func TestJobInsideAJob(t *testing.T) {
 	pack, memory := carrier("gimbal-pack"), carrier("gimbal-memory")
 	for name, tc := range map[string]struct {
@@ -223,7 +224,9 @@ func TestJobInsideAJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := plain.script(allocator)
 			enclosing := []string{"SLURM_JOB_ID=1", pack + "=alpha", memory + "=1024MiB", "SLURM_SPANK_GIMBAL_MAX_PAUSE=20s",
-				"GIMBAL_ACTIVE=1", "GIMBAL_REQUESTED=alpha", "GIMBAL_PROGRESS=/run/gimbal/progress/1.4294967291"}
+				"GIMBAL_ACTIVE=1", "GIMBAL_REQUESTED=alpha", "GIMBAL_PROGRESS=/run/gimbal/progress/1.4294967291",
+				"GIMBAL_GIVEN=CUDA_DEVICE_ORDER=PCI_BUS_ID;XLA_TEST=a=b c;TF_TEST=1;GONE=1;odd", "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+				"XLA_TEST=a=b c", "TF_TEST=2", "MINE=1"}
 			for _, e := range append(enclosing, tc.env...) {
 				s.do("env %s", e)
 			}
@@ -233,7 +236,8 @@ func TestJobInsideAJob(t *testing.T) {
 			}
 			out := s.do("hook init_post_opt").do("show env").run(t)
 			want := map[string]string{pack: tc.pack, memory: tc.memory, "SLURM_SPANK_GIMBAL_MAX_PAUSE": "",
-				"GIMBAL_ACTIVE": "", "GIMBAL_REQUESTED": tc.pack, "GIMBAL_PROGRESS": ""}
+				"GIMBAL_ACTIVE": "", "GIMBAL_REQUESTED": tc.pack, "GIMBAL_PROGRESS": "",
+				"GIMBAL_GIVEN": "", "CUDA_DEVICE_ORDER": "", "XLA_TEST": "", "TF_TEST": "2", "MINE": "1"}
 			for name, value := range want {
 				if got := carried(out, name); got != value {
 					t.Errorf("%s=%q, want %q", name, got, value)

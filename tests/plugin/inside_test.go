@@ -68,6 +68,28 @@ func TestSubmittedFromInside(t *testing.T) {
 	}
 }
 
+// TestGivenIsNotHandedOn: what gimbald sets in a packed job is not in a job that this
+// one submits, unless its user set it.
+func TestGivenIsNotHandedOn(t *testing.T) {
+	s := newSite(t)
+	d := s.startDaemon()
+	d.env = map[string]string{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "40", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.3", "GIMBAL_TEST": "a b=c"}
+	note := filepath.Join(s.Out, "given")
+	script := fmt.Sprintf("env >%s.outer; printf '#!/bin/bash\\nenv\\n' | sbatch --parsable -o %s.inner >%s", note, note, note)
+	s.outer("XLA_PYTHON_CLIENT_MEM_FRACTION=0.9", []string{"--gimbal-pack"}, script)
+	s.waitExit0(strings.TrimSpace(s.run("cat", note).Stdout))
+	for name, want := range map[string][2]string{ // in the outer job, in the inner one
+		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": {"40", ""}, "GIMBAL_TEST": {"a b=c", ""}, "CUDA_DEVICE_ORDER": {"PCI_BUS_ID", ""},
+		"XLA_PYTHON_CLIENT_MEM_FRACTION": {"0.9", "0.9"},
+	} {
+		for i, of := range []string{".outer", ".inner"} {
+			if got := environment(s.run("cat", note+of).Stdout)[name]; got != want[i] {
+				t.Errorf("%s: %s=%q, want %q", of, name, got, want[i])
+			}
+		}
+	}
+}
+
 // outer submits a job with more environment, and returns its number once it has
 // ended well.
 func (s *site) outer(env string, options []string, script string) string {

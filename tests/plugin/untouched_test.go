@@ -103,7 +103,7 @@ func TestPackedStepIsHardlyTouched(t *testing.T) {
 		}
 		added = slices.Delete(added, i, i+1)
 	}
-	allowed := []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "GIMBAL_ACTIVE=1", "GIMBAL_REQUESTED=1",
+	allowed := []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "GIMBAL_ACTIVE=1", "GIMBAL_GIVEN=CUDA_DEVICE_ORDER=PCI_BUS_ID", "GIMBAL_REQUESTED=1",
 		"SLURM_SPANK__SLURM_SPANK_OPTION_gimbal_gimbal_pack=1"}
 	if !slices.Equal(added, allowed) {
 		t.Errorf("the environment has besides: %q, want %q", added, allowed)
