@@ -173,17 +173,18 @@ func testLearnt(t *testing.T, s *site) {
 	}
 }
 
-// The values come from the environment, by our plugin or by whoever sets what
-// it would: a job is accepted whatever they are.
+// The values come from our plugin, or from whoever sets what it would: a job is
+// accepted whatever they are.
 func testNotUnderstood(t *testing.T, s *site) {
 	const carrier = "SLURM_SPANK__SLURM_SPANK_OPTION_gimbal_gimbal_"
 	s.install("job_submit.lua", memory16())
+	other := s.takesAnything(t)
 	for memory, want := range map[string]string{
 		"5GiB": "5", "5g": "5",
 		"": "", "12": "", "GiB": "", "-1GiB": "", "12XiB": "", "1..5G": "", "1.G": "", "0G": "", "1e9G": "",
 		"12GiBs": "", "12 GiB": "", strings.Repeat("9", 400) + "T": "", "%s%d\nG": "",
 	} {
-		r := s.Run("env", carrier+"pack=1", carrier+"memory="+memory, "sbatch", "--parsable", "--hold", "--wrap", "true")
+		r := s.Run("env", "SLURM_CONF="+other, "sbatch", "--gimbal-pack=1", "--gimbal-memory="+memory, "--parsable", "--hold", "--wrap", "true")
 		id, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
 		if err != nil {
 			t.Errorf("memory %.20q: %s", memory, r)
@@ -191,6 +192,13 @@ func testNotUnderstood(t *testing.T, s *site) {
 		}
 		if got := shards(s.requests(t)[id]); got != want {
 			t.Errorf("memory %.20q: %q, want %q", memory, got, want)
+		}
+	}
+	for _, plain := range []string{"", "--gimbal-pack=off"} { // what is carried is the enclosing job's
+		r := s.Run("env", append([]string{carrier + "pack=1", carrier + "memory=5GiB", "sbatch", "--parsable", "--hold", "--wrap", "true"}, strings.Fields(plain)...)...)
+		id, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
+		if err != nil || shards(s.requests(t)[id]) != "" {
+			t.Errorf("inside another job: %s, %q", r, s.requests(t)[id])
 		}
 	}
 	r := s.Run("env", "GIMBAL_PACK=1", "GIMBAL_MEMORY=7GiB", "sbatch", "--parsable", "--hold", "--wrap", "true")
@@ -201,6 +209,26 @@ func testNotUnderstood(t *testing.T, s *site) {
 }
 
 // An srun of its own asks for shards; one inside a job changes nothing.
+// takesAnything makes a configuration of a host whose plugin hands on any value.
+func (s *site) takesAnything(t *testing.T) (conf string) {
+	t.Helper()
+	plugin, stack, conf := filepath.Join(s.Dir, "anything.so"), filepath.Join(s.Dir, "anything.conf"), filepath.Join(s.Dir, "other.conf")
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", plugin, "testdata/anything.c").CombinedOutput(); err != nil {
+		t.Fatalf("build another plugin: %v\n%s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, "slurm.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, "PlugStackConfig="+stack+"\n"...) // the last one counts
+	for file, text := range map[string][]byte{stack: []byte("required " + plugin + "\n"), conf: text} {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return conf
+}
+
 func testSrun(t *testing.T, s *site) {
 	for _, script := range []string{"job_submit.lua", "cli_filter.lua"} {
 		s.install(script, memory16())
