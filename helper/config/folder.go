@@ -12,34 +12,23 @@ import (
 // TrustedFolder returns an error where others than root and the caller can put
 // something into a folder, or another folder in its place: what lies in it is believed.
 // One that is not there yet is as good as the one that it will be made in.
-func TrustedFolder(dir string) error {
-	real, err := filepath.EvalSymlinks(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir:
-		return trustedAbove(filepath.Dir(dir))
-	case err != nil:
-		return fmt.Errorf("look at the folder %s: %w", dir, err)
-	}
-	if err := oursAlone(real, false); err != nil {
-		return err
-	}
-	return trustedAbove(filepath.Dir(real))
-}
+func TrustedFolder(dir string) error { return trustedPath(dir, false) }
 
-// trustedAbove checks a folder on the way and those above it, to the root.
-func trustedAbove(dir string) error {
+// trustedPath checks a folder and those above it, to the root. In these, and with sticky in
+// it too, others may write as far as they can replace nothing that is not theirs.
+func trustedPath(dir string, sticky bool) error {
 	real, err := filepath.EvalSymlinks(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir:
-		return trustedAbove(filepath.Dir(dir))
+		return trustedPath(filepath.Dir(dir), true)
 	case err != nil:
 		return fmt.Errorf("look at the folder %s: %w", dir, err)
 	}
 	for {
-		if err := oursAlone(real, true); err != nil || real == filepath.Dir(real) {
+		if err := oursAlone(real, sticky); err != nil || real == filepath.Dir(real) {
 			return err
 		}
-		real = filepath.Dir(real)
+		real, sticky = filepath.Dir(real), true
 	}
 }
 

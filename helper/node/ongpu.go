@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/gimbal-hpc/gimbal/helper/model"
@@ -32,10 +33,8 @@ func (e *entry) place(on map[proc.ID]bool, more bool) {
 	if more && on == nil {
 		return
 	}
-	for id := range e.onGPU {
-		if more {
-			on[id] = true
-		}
+	if more {
+		maps.Copy(on, e.onGPU)
 	}
 	e.onGPU = on
 }
@@ -52,39 +51,34 @@ func (e *entry) placed() map[proc.ID]bool {
 // running: one that an interactive step's shell has started since, or that reached the
 // GPU only then.
 func (n *Node) stopLate(e *entry) {
-	if e.wants() == "" || !n.anyRuns(e.placed()) {
+	if e.wants() == "" || !e.op.TryLock() {
+		return // in the latter case an operation is under way, and the next look comes
+	}
+	late := n.computesLate(e)
+	e.op.Unlock()
+	if !late {
 		return
 	}
 	n.beside(func() {
 		if !e.op.TryLock() {
-			return // an operation is under way, and the next look comes
+			return
 		}
 		defer e.op.Unlock()
-		kind := e.wants()
-		if kind == "" || e.moved != nil || e.grip.foreign || !n.computesLate(e) {
+		if !n.computesLate(e) {
 			return
 		}
 		n.charge(e)
-		if err := n.pause(e, kind); err != nil {
+		if err := n.pause(e, e.wants()); err != nil {
 			n.push(model.Event{Kind: model.EvContinued, Tenant: e.id, Text: "what reached the GPU could not be stopped: " + err.Error()})
 		}
 	})
-}
-
-func (n *Node) anyRuns(ids map[proc.ID]bool) bool {
-	for id := range ids {
-		if n.Host.Look(id) == proc.ConditionRunning {
-			return true
-		}
-	}
-	return false
 }
 
 // computesLate tells whether a process on a GPU runs that a stop would stop, and that
 // is none of those that were stopped: whoever continued those is seen elsewhere. What
 // is in a frozen cgroup does not run, whatever it looks like. The caller holds e.op.
 func (n *Node) computesLate(e *entry) bool {
-	if len(e.grip.frozen) > 0 {
+	if e.wants() == "" || e.moved != nil || e.grip.foreign || len(e.grip.frozen) > 0 {
 		return false
 	}
 	for id := range e.placed() {
